@@ -1,0 +1,235 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"agentmux/session"
+	"agentmux/session/client"
+	"agentmux/session/wire"
+)
+
+// Exit statuses. They are part of the interface and never change.
+const (
+	exitOK       = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotFound = 3
+	exitTimeout  = 4
+	exitNoServer = 5
+	exitVersion  = 6
+	exitRefused  = 7
+	exitAgentmux = 125
+	exitLinkLost = 255
+)
+
+// app is what all verbs share.
+type app struct {
+	in       *os.File
+	out, err *os.File
+	getenv   func(string) string
+}
+
+func newApp() *app {
+	return &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
+}
+
+// version is set by the release build; otherwise the module's version is used.
+var version string
+
+func programVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") && !strings.ContainsAny(info.Main.Version, "-+") {
+		return info.Main.Version
+	}
+	return "dev"
+}
+
+// mux finds the state tree and this program.
+func (a *app) mux() (*client.Mux, error) {
+	tree, err := session.FindTree(a.getenv)
+	if err != nil {
+		return nil, err
+	}
+	exe, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	return &client.Mux{Tree: tree, Version: programVersion(), Executable: exe, Getenv: a.getenv}, nil
+}
+
+// executable is the path of this program: as installed, not the file that an
+// upgrade has since replaced.
+func executable() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the own program: %w", err)
+	}
+	exe = strings.TrimSuffix(exe, " (deleted)")
+	if _, err := os.Stat(exe); err != nil {
+		return "", fmt.Errorf("find the own program: %w; it was removed while running", err)
+	}
+	return filepath.Clean(exe), nil
+}
+
+// root is the command tree.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "agentmux",
+		Short: "Keep coding agents running, and come back to them",
+		Long: `agentmux starts a coding agent (or any program) on a terminal that no closed
+window, lost ssh connection or logout can take down, logs every byte that it
+prints, and brings you back to the exact screen.
+
+    agentmux new -n work claude     start Claude Code; Ctrl-\ leaves it running
+    agentmux attach work            come back, from anywhere
+    agentmux log work               read what it did`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.list(cmd, listOptions{})
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{err, "'" + cmd.CommandPath() + " --help' shows the options"}
+	})
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.AddCommand(
+		a.newCommand(), a.attachCommand(), a.detachCommand(), a.listCommand(), a.statusCommand(),
+		a.logCommand(), a.killCommand(), a.renameCommand(), a.sendCommand(), a.captureCommand(),
+		a.waitCommand(), a.removeCommand(), a.resetCommand(), a.serverCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	err  error
+	hint string
+}
+
+func (e usageError) Error() string { return e.err.Error() }
+
+// statusError ends the program with a status and, if it has one, a message.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e statusError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e statusError) Unwrap() error { return e.err }
+
+// usageArgs makes a check of positional arguments fail as a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err, "'" + cmd.CommandPath() + " --help' shows how it is used"}
+		}
+		return nil
+	}
+}
+
+// exit prints an error and returns the program's status.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(a.err, "agentmux: error: "+session.Printable(text))
+	}
+	if hint := hintOf(err); hint != "" {
+		fmt.Fprintln(a.err, "agentmux: hint: "+session.Printable(hint))
+	}
+	return statusOf(err)
+}
+
+func hintOf(err error) string {
+	var usage usageError
+	if errors.As(err, &usage) {
+		return usage.hint
+	}
+	var remote *wire.Error
+	if errors.As(err, &remote) {
+		return remote.Hint
+	}
+	if errors.Is(err, session.ErrInvalidName) {
+		return "a name such as fix-login is fine"
+	}
+	return ""
+}
+
+func statusOf(err error) int {
+	var usage usageError
+	var status statusError
+	var remote *wire.Error
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &status):
+		return status.status
+	case errors.As(err, &remote) && remote.Exit != 0:
+		return remote.Exit
+	}
+	for _, s := range []struct {
+		err    error
+		status int
+	}{
+		{session.ErrInvalidName, exitUsage},
+		{session.ErrInvalidID, exitUsage},
+		{session.ErrNotFound, exitNotFound},
+		{session.ErrAmbiguous, exitNotFound},
+		{session.ErrTimeout, exitTimeout},
+		{session.ErrNoServer, exitNoServer},
+		{session.ErrVersion, exitVersion},
+		{session.ErrRefused, exitRefused},
+		{session.ErrBusy, exitRefused},
+		{session.ErrExists, exitRefused},
+		{session.ErrRunning, exitRefused},
+		{session.ErrNotRunning, exitFailed},
+	} {
+		if errors.Is(err, s.err) {
+			return s.status
+		}
+	}
+	return exitFailed
+}
+
+// completeNames completes the names of sessions for commands that take one
+// (max 1) or several (max 0).
+func (a *app) completeNames(most int) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		m, err := a.mux()
+		if err != nil || most > 0 && len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return m.Names(prefix), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// isTerminal reports whether f is a terminal.
+func isTerminal(f *os.File) bool { return f != nil && term.IsTerminal(int(f.Fd())) }
+
+// say writes lines to w; that nobody reads them is not an error.
+func say(w io.Writer, lines ...string) {
+	for _, line := range lines {
+		fmt.Fprintln(w, session.Printable(line))
+	}
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"agentmux/pty/shimapi"
+	"agentmux/session"
+	"agentmux/session/client"
+	"agentmux/session/server"
+	"agentmux/session/wire"
+)
+
+func (a *app) serverCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Look at, start or stop the server",
+		Long: `The server keeps the screens of your sessions and answers all commands. It is
+started when it is needed and comes back when it dies; agents do not notice.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serverStatus(cmd.Context(), false) },
+	}
+	cmd.AddCommand(a.serverRunCommand(), a.serverStartCommand(), a.serverStatusCommand(), a.serverStopCommand())
+	return cmd
+}
+
+func (a *app) serverRunCommand() *cobra.Command {
+	var inherit, ready, wait bool
+	cmd := &cobra.Command{
+		Use:   "run [--wait]",
+		Short: "Serve in the foreground, as a service manager wants it",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := a.mux()
+			if err != nil {
+				return err
+			}
+			var announce *os.File
+			if ready {
+				announce = os.NewFile(shimapi.ServerReadyFD, "ready")
+				syscall.CloseOnExec(shimapi.ServerReadyFD)
+			}
+			err = a.serve(cmd.Context(), m, inherit, wait, announce)
+			if err != nil && announce != nil {
+				fmt.Fprintln(announce, err)
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&wait, "wait", false, "wait for a server that runs already to end")
+	f.BoolVar(&inherit, "inherit", false, "the lock is held on a descriptor of the starter")
+	f.BoolVar(&ready, "ready", false, "tell the starter when it serves")
+	f.MarkHidden("inherit")
+	f.MarkHidden("ready")
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, m *client.Mux, inherit, wait bool, ready *os.File) error {
+	syscall.Umask(0o077)
+	if err := m.Tree.Make(); err != nil {
+		return err
+	}
+	lock, err := takeServerLock(m, inherit, wait)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	log, err := openServerLog(m.Tree, a.err, inherit)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	o := server.Options{
+		Tree: m.Tree, Lock: lock, Version: m.Version, Executable: m.Executable, Getenv: a.getenv,
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+	if ready != nil {
+		o.Ready = ready
+	}
+	if err := os.Chdir("/"); err != nil {
+		return fmt.Errorf("leave the working directory: %w", err)
+	}
+	return server.Run(ctx, o)
+}
+
+func takeServerLock(m *client.Mux, inherit, wait bool) (*shimapi.Lock, error) {
+	path := m.Tree.ServerLock()
+	if inherit {
+		return shimapi.InheritLock(shimapi.ServerLockFD, path), nil
+	}
+	if err := os.Remove(m.Tree.Stopped()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the mark of the stopped server: %w", err)
+	}
+	if wait {
+		return shimapi.WaitLock(path)
+	}
+	lock, err := shimapi.TryLock(path)
+	if errors.Is(err, shimapi.ErrLocked) {
+		return nil, &wire.Error{
+			Code: "busy", Message: "a server is running already",
+			Hint: "'agentmux server status' shows it; --wait waits for its end",
+		}
+	}
+	return lock, err
+}
+
+// maxServerLog is where the server's log is begun anew.
+const maxServerLog = 1 << 20
+
+type serverLog struct {
+	io.Writer
+	file *os.File
+}
+
+func (l serverLog) Close() error { return l.file.Close() }
+
+// openServerLog opens the server's log, which a server in the foreground
+// shows on its standard error too.
+func openServerLog(tree session.Tree, stderr io.Writer, quiet bool) (serverLog, error) {
+	path := tree.ServerLog()
+	if info, err := os.Stat(path); err == nil && info.Size() > maxServerLog {
+		if err := os.Rename(path, path+".old"); err != nil {
+			return serverLog{}, fmt.Errorf("begin a new server log: %w", err)
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return serverLog{}, fmt.Errorf("open the server's log: %w", err)
+	}
+	if quiet {
+		return serverLog{f, f}, nil
+	}
+	return serverLog{io.MultiWriter(f, stderr), f}, nil
+}
+
+func (a *app) serverStartCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "start",
+		Short: "Start the server if none runs",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := a.mux()
+			if err != nil {
+				return err
+			}
+			c, err := m.Connect(cmd.Context(), true)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		},
+	}
+}
+
+func (a *app) serverStatusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status [--json]",
+		Short: "Show the server; with none the status is 5",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serverStatus(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// serverStatusJSON is what server status --json prints; without a server all
+// but the schema is null.
+type serverStatusJSON struct {
+	Schema  int     `json:"schema"`
+	PID     *int    `json:"pid"`
+	Version *string `json:"version"`
+	Socket  *string `json:"socket"`
+	Live    *int    `json:"live_sessions"`
+}
+
+func (a *app) serverStatus(ctx context.Context, asJSON bool) error {
+	m, err := a.mux()
+	if err != nil {
+		return err
+	}
+	v, err := m.ServerVersion(ctx)
+	if asJSON && (err == nil || errors.Is(err, session.ErrNoServer)) {
+		out := serverStatusJSON{Schema: listSchema}
+		if err == nil {
+			out.PID, out.Version, out.Socket, out.Live = &v.PID, &v.Version, &v.Socket, &v.Live
+		}
+		if err := printJSON(a.out, out); err != nil {
+			return err
+		}
+		if err != nil {
+			return statusError{status: exitNoServer}
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return printTable(a.out, [][]string{
+		{"pid", fmt.Sprint(v.PID)}, {"version", v.Version}, {"socket", v.Socket},
+		{"started", when(v.Started)}, {"live sessions", fmt.Sprint(v.Live)},
+	})
+}
+
+func (a *app) serverStopCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop",
+		Short: "Stop the server; sessions go on without it",
+		Long: `Stop the server. Sessions go on without it, and their logs too; 'agentmux kill'
+ends a session. 'agentmux new', 'agentmux attach' and 'agentmux server start'
+start the server again.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := a.mux()
+			if err != nil {
+				return err
+			}
+			live, err := m.StopServer(cmd.Context())
+			if err != nil {
+				return err
+			}
+			text := "server stopped"
+			if len(live) > 0 {
+				text += fmt.Sprintf("; %d session(s) go on: %s", len(live), strings.Join(live, ", "))
+			}
+			say(a.out, text)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,448 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"agentmux/logstore"
+	"agentmux/pty/shimapi"
+	"agentmux/pty/tty"
+	"agentmux/session"
+	"agentmux/session/wire"
+)
+
+// AttachOptions describe an attach.
+type AttachOptions struct {
+	// Target is the session's name, a unique prefix or its id.
+	Target     string
+	ReadOnly   bool
+	History    int // lines of scrollback to bring along
+	DetachKeys tty.DetachKeys
+	Screen     *Screen
+}
+
+// Reason is why an attach ended.
+type Reason int
+
+// Reasons.
+const (
+	// Detached by the detach key.
+	Detached Reason = iota + 1
+	// Dismissed by somebody else; Outcome.Message says how.
+	Dismissed
+	// Ended: the agent has ended, Outcome.Exit says how.
+	Ended
+	// Lost: the run ended without a record.
+	Lost
+	// HungUp: the terminal went away or this process was told to end.
+	HungUp
+)
+
+// Outcome is how an attach ended.
+type Outcome struct {
+	Reason  Reason
+	Session wire.Info
+	Exit    session.Exit // with Ended
+	Message string
+	Signal  os.Signal // with HungUp, if a signal it was
+}
+
+// Timings of an attach.
+const (
+	// resizePause is the least time between two sizes passed on, so that a
+	// window that is being dragged does not make the agent repaint for each.
+	resizePause = 50 * time.Millisecond
+	// slowWrite and farBehind: a terminal that takes this long for a piece of
+	// output while so many bytes wait is shown the newest screen instead.
+	slowWrite = 200 * time.Millisecond
+	farBehind = 1 << 20
+	// leaveBudget bounds the way out on a terminal that takes no output.
+	leaveBudget = time.Second
+	// drainQuiet is how long the terminal must be silent before it is handed
+	// back: repeats of the detach key and late answers are ours.
+	drainQuiet = 25 * time.Millisecond
+	// exitBudget is how long after the agent's last word its keeper may take
+	// to be gone, so that a listing right after tells the same.
+	exitBudget = time.Second
+)
+
+// attachment is the state of one attach. The goroutines: output (log to
+// terminal), input (terminal to shim), link (registration with the server),
+// typing.run, and the caller's, which waits for the first reason to leave.
+type attachment struct {
+	m       *Mux
+	o       AttachOptions
+	screen  *Screen
+	id      session.ID // of this attach
+	info    wire.Info
+	dir     session.Dir
+	typing  *typing
+	watcher *logstore.Watcher
+
+	leave   chan Outcome // capacity for every goroutine
+	size    atomic.Uint64
+	logSize atomic.Uint64 // the newest SIZE of the log
+	owner   atomic.Bool   // the last to have set the size is this client
+	conn    atomic.Pointer[Conn]
+}
+
+// Attach shows a session on the user's terminal until its end, the detach key,
+// or the end of the terminal. The terminal must be in raw mode (Screen.Begin);
+// it is left as it was found by Screen.End, which is the caller's to call.
+func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := &attachment{m: m, o: o, screen: o.Screen, id: session.NewID(), leave: make(chan Outcome, 16)}
+	first, err := a.register(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	a.info, a.dir = first.Session, session.Dir(first.Dir)
+	if a.watcher, err = logstore.NewWatcher(); err != nil {
+		return Outcome{}, fmt.Errorf("watch the log: %w", err)
+	}
+	defer a.watcher.Close()
+	role := shimapi.RoleWriter
+	if o.ReadOnly {
+		role = shimapi.RoleReadOnly
+	}
+	bundle := shimapi.Bundle{Session: first.Dir, Run: first.Session.Run}
+	a.typing = newTyping(bundle, first.Session.ID.Bytes(), role, a.screen.bell)
+	a.logSize.Store(packSize(first.Size))
+	signals := a.catchSignals()
+	defer signal.Stop(signals)
+	resizes := a.screen.terminal.Resizes(ctx)
+	a.takeSize(a.screen.size(), first.Alone && !o.ReadOnly)
+
+	outputDone := make(chan struct{})
+	go func() { defer close(outputDone); a.output(ctx, first.Sync) }()
+	go a.typing.run(ctx)
+	go a.link(ctx)
+	inputDone := make(chan struct{})
+	go func() { defer close(inputDone); a.input(ctx) }()
+
+	outcome := a.wait(ctx, signals, resizes)
+	cancel()
+	<-outputDone
+	<-inputDone
+	if c := a.conn.Load(); c != nil {
+		a.goodbye(c)
+	}
+	outcome.Session = a.info
+	return outcome, nil
+}
+
+// register asks the server for the screen and to be listed as attached.
+func (a *attachment) register(ctx context.Context) (wire.AttachResult, error) {
+	var out wire.AttachResult
+	var err error
+	for range attempts {
+		var c *Conn
+		if c, err = a.m.Connect(ctx, true); err != nil {
+			return out, err
+		}
+		if err = c.Call(ctx, wire.MethodAttach, a.params(false), &out); err == nil {
+			a.conn.Store(c)
+			return out, nil
+		}
+		c.Close()
+		if !broken(err) {
+			break
+		}
+	}
+	return out, err
+}
+
+func (a *attachment) params(resumed bool) wire.AttachParams {
+	target := wire.Target{Name: a.o.Target}
+	if a.info.ID != "" {
+		target.Name = string(a.info.ID)
+	}
+	size := a.screen.size()
+	return wire.AttachParams{
+		Target: target, Client: a.id, Size: session.Size{Cols: size.Cols, Rows: size.Rows},
+		ReadOnly: a.o.ReadOnly, History: a.o.History, Profile: a.screen.profile(), PID: os.Getpid(), Resumed: resumed,
+	}
+}
+
+// goodbye ends the registration and waits until the server has noticed, so
+// that a listing right after this client's end does not show it any more.
+func (a *attachment) goodbye(c *Conn) {
+	c.nc.(interface{ CloseWrite() error }).CloseWrite()
+	timer := time.AfterFunc(leaveBudget, func() { c.Close() })
+	defer timer.Stop()
+	for range c.Notices {
+	}
+}
+
+// wait returns the first reason to leave, and passes sizes on until then.
+func (a *attachment) wait(ctx context.Context, signals <-chan os.Signal, resizes <-chan tty.Size) Outcome {
+	var pause <-chan time.Time
+	var last time.Time
+	for {
+		select {
+		case o := <-a.leave:
+			return o
+		case sig := <-signals:
+			return Outcome{Reason: HungUp, Signal: sig}
+		case <-ctx.Done():
+			return Outcome{Reason: HungUp}
+		case _, open := <-resizes:
+			if !open {
+				resizes = nil
+				continue
+			}
+			if since := time.Since(last); since < resizePause {
+				if pause == nil {
+					pause = time.After(resizePause - since)
+				}
+				continue
+			}
+			last = time.Now()
+			a.takeSize(a.screen.size(), a.owner.Load())
+		case <-pause:
+			pause, last = nil, time.Now()
+			a.takeSize(a.screen.size(), a.owner.Load())
+		}
+	}
+}
+
+func (a *attachment) catchSignals() chan os.Signal {
+	c := make(chan os.Signal, 4)
+	signal.Notify(c, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
+	return c
+}
+
+// takeSize notes the terminal's size and, if pass is set, gives it to the
+// session unless that has it already. A terminal without a size changes
+// nothing.
+func (a *attachment) takeSize(z tty.Size, pass bool) {
+	if z.Cols <= 0 || z.Rows <= 0 {
+		return
+	}
+	clamped := session.Size{Cols: z.Cols, Rows: z.Rows}.Clamp()
+	a.size.Store(packSize(clamped))
+	if !pass || a.o.ReadOnly {
+		return
+	}
+	a.owner.Store(true)
+	if a.logSize.Load() == packSize(clamped) {
+		return
+	}
+	a.typing.setSize(shimapi.Resize{
+		Cols: uint16(clamped.Cols), Rows: uint16(clamped.Rows),
+		XPixel: uint16(max(0, min(z.XPixel, 65535))), YPixel: uint16(max(0, min(z.YPixel, 65535))),
+		Client: clientNumber(a.id),
+	})
+}
+
+func packSize(s session.Size) uint64 { return uint64(s.Cols)<<32 | uint64(s.Rows) }
+
+// clientNumber is how the log's SIZE frames name a client.
+func clientNumber(id session.ID) uint32 {
+	b := id.Bytes()
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}
+
+// link keeps the registration: when the server is killed, with the next one.
+func (a *attachment) link(ctx context.Context) {
+	c := a.conn.Load()
+	a.screen.whenProbed(ctx, func() {
+		// The server had no profile when the screen was asked for.
+		c.Call(ctx, wire.MethodAttach, a.params(true), nil)
+	})
+	for {
+		for n := range c.Notices {
+			if n.Kind == wire.NoticeDetach {
+				a.leave <- Outcome{Reason: Dismissed, Message: n.Reason}
+				return
+			}
+		}
+		if c = a.relink(ctx); c == nil {
+			return
+		}
+		a.conn.Store(c)
+	}
+}
+
+// relink registers with the next server. It returns nil when ctx has ended or
+// the session has.
+func (a *attachment) relink(ctx context.Context) *Conn {
+	pause := 20 * time.Millisecond
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.typing.gone:
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, time.Second)
+		c, err := a.m.Connect(ctx, false)
+		if err != nil {
+			continue
+		}
+		err = c.Call(ctx, wire.MethodAttach, a.params(true), nil)
+		if err == nil {
+			return c
+		}
+		c.Close()
+	}
+}
+
+// output shows the snapshot and then the log, until the run has ended.
+func (a *attachment) output(ctx context.Context, at wire.Sync) {
+	for {
+		f, err := a.watcher.Follow(a.dir.Log(), logstore.Position(at.Position), a.typing.alive)
+		if err == nil {
+			err = a.show(ctx, f, at)
+			f.Close()
+		}
+		switch {
+		case errors.Is(err, errBehind):
+			if at, err = a.resync(ctx); err == nil {
+				continue
+			}
+		case err == nil, ctx.Err() != nil:
+			return
+		}
+		a.leave <- outcomeOf(err)
+		return
+	}
+}
+
+// errBehind: the terminal is too slow for what is printed.
+var errBehind = errors.New("too far behind")
+
+// endError carries the agent's end out of show.
+type endError struct{ outcome Outcome }
+
+func (e endError) Error() string { return "the agent has ended" }
+
+func outcomeOf(err error) Outcome {
+	var end endError
+	switch {
+	case errors.As(err, &end):
+		return end.outcome
+	case errors.Is(err, logstore.ErrLost), errors.Is(err, logstore.ErrEnded):
+		return Outcome{Reason: Lost}
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EIO):
+		return Outcome{Reason: HungUp}
+	}
+	return Outcome{Reason: HungUp, Message: err.Error()}
+}
+
+// show writes the snapshot and what follows. It returns only with an error,
+// or nil when ctx has ended.
+func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Sync) error {
+	out := a.screen.filter.Filter(nil, at.Snapshot)
+	out = a.screen.filter.Filter(out, at.Pending)
+	a.logSize.Store(packSize(at.Size))
+	for {
+		frame, err := f.TryNext()
+		if errors.Is(err, logstore.ErrNotYet) || len(out) >= 64<<10 {
+			behind, writeErr := a.write(ctx, f, out)
+			out = out[:0]
+			if writeErr != nil || behind {
+				return errors.Join(writeErr, behindError(behind))
+			}
+		}
+		if errors.Is(err, logstore.ErrNotYet) {
+			frame, err = f.Next(ctx)
+		}
+		if err != nil && !passable(err) {
+			a.screen.write(ctx, out)
+			return err
+		}
+		switch frame.Type {
+		case logstore.TypeOut:
+			out = a.screen.filter.Filter(out, frame.Payload)
+		case logstore.TypeSize:
+			a.sized(frame)
+		case logstore.TypeExit:
+			if err := a.screen.write(ctx, out); err != nil {
+				return err
+			}
+			return a.ended(ctx, frame)
+		}
+	}
+}
+
+func behindError(behind bool) error {
+	if behind {
+		return errBehind
+	}
+	return nil
+}
+
+func passable(err error) bool {
+	var damage *logstore.DamageError
+	var trimmed *logstore.TrimmedError
+	return errors.As(err, &damage) || errors.As(err, &trimmed)
+}
+
+// write writes a piece of output and reports whether the terminal is so slow,
+// and so much waits, that a fresh screen is better.
+func (a *attachment) write(ctx context.Context, f *logstore.Follower, out []byte) (behind bool, err error) {
+	began := time.Now()
+	if err := a.screen.write(ctx, out); err != nil {
+		return false, err
+	}
+	if time.Since(began) < slowWrite || a.conn.Load() == nil {
+		return false, nil
+	}
+	_, end, err := logstore.Ends(a.dir.Log())
+	return err == nil && end > f.Position()+farBehind, nil
+}
+
+// resync asks for the screen as it is now.
+func (a *attachment) resync(ctx context.Context) (wire.Sync, error) {
+	in := wire.SyncParams{Target: wire.Target{Name: string(a.info.ID)}}
+	at, _, err := do[wire.Sync](ctx, a.m, false, wire.MethodSync, in)
+	if err != nil {
+		return at, err
+	}
+	return at, a.screen.write(ctx, a.screen.filter.Neutral())
+}
+
+// sized takes note of a size in the log.
+func (a *attachment) sized(frame logstore.Frame) {
+	z, err := logstore.DecodeSize(frame.Payload)
+	if err != nil {
+		return
+	}
+	a.logSize.Store(packSize(session.Size{Cols: int(z.Cols), Rows: int(z.Rows)}))
+	a.owner.Store(z.Client == clientNumber(a.id))
+}
+
+// ended is the outcome that an EXIT frame tells, once the shim is gone.
+func (a *attachment) ended(ctx context.Context, frame logstore.Frame) error {
+	x, err := logstore.DecodeExit(frame.Payload)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(exitBudget)
+	defer timer.Stop()
+	select {
+	case <-a.typing.gone:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	o := Outcome{Reason: Ended}
+	switch x.Kind {
+	case logstore.ExitCode:
+		o.Exit.Code = int(x.Code)
+	case logstore.ExitSignal:
+		o.Exit.Signal = shimapi.SignalName(syscall.Signal(x.Code))
+	default:
+		o.Reason = Lost
+	}
+	return endError{o}
+}

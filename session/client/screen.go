@@ -1,0 +1,192 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"agentmux/pty/tty"
+	"agentmux/session/wire"
+)
+
+// Screen is the user's terminal while a client uses it: raw, probed, with
+// books about what is switched on. Begin and End are the two ends; between
+// them an Attach uses it.
+type Screen struct {
+	terminal *tty.Terminal
+	filter   *tty.Filter
+
+	writeMu sync.Mutex // one piece of output at a time
+
+	mu     sync.Mutex // guards prober
+	prober *tty.Prober
+	until  time.Time // late answers are waited for
+	probed chan struct{}
+	done   bool // probed is closed
+	typed  []byte
+}
+
+// lateAnswers is how long after the probe answers of a slow terminal are
+// still recognised as such.
+const lateAnswers = 5 * time.Second
+
+// OpenScreen prepares the terminal of the two files. It returns
+// tty.ErrNotTerminal if there is none, and changes nothing yet.
+func OpenScreen(in, out *os.File) (*Screen, error) {
+	t, err := tty.Open(in, out)
+	if err != nil {
+		return nil, err
+	}
+	return &Screen{terminal: t, filter: tty.NewFilter(), prober: tty.NewProber(), probed: make(chan struct{})}, nil
+}
+
+// Begin puts the terminal into raw mode and asks it what it is; the answers
+// come later.
+func (s *Screen) Begin() error {
+	if err := s.terminal.Raw(); err != nil {
+		return err
+	}
+	s.until = time.Now().Add(lateAnswers)
+	_, err := s.terminal.Write(append(s.filter.Enter(), tty.ProbeSequence()...))
+	return err
+}
+
+// AwaitProfile waits, at most for tty.ProbeTimeout, until the terminal has
+// said what it is. What is typed meanwhile is kept.
+func (s *Screen) AwaitProfile(ctx context.Context) wire.Profile {
+	ctx, cancel := context.WithTimeout(ctx, tty.ProbeTimeout)
+	defer cancel()
+	buf := make([]byte, 4096)
+	for !s.wasProbed() {
+		n, err := s.terminal.Read(ctx, buf)
+		if err != nil {
+			break
+		}
+		rest := s.takeAnswers(buf[:n])
+		s.mu.Lock()
+		s.typed = append(s.typed, rest...)
+		s.mu.Unlock()
+	}
+	return s.profile()
+}
+
+func (s *Screen) wasProbed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done
+}
+
+// takeAnswers takes the answers to the probe out of what was read and returns
+// the rest, with what was typed before in front.
+func (s *Screen) takeAnswers(data []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	typed := s.typed
+	s.typed = nil
+	if s.done && !s.prober.Outstanding() || time.Now().After(s.until) {
+		return append(append(typed, s.prober.Flush()...), data...)
+	}
+	rest, done := s.prober.Feed(data)
+	if done {
+		s.finishProbe()
+	}
+	return append(typed, rest...)
+}
+
+func (s *Screen) flushAnswers() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.prober.Flush()
+}
+
+// answersWait is how long the start of what may be an answer is held back.
+func (s *Screen) answersWait() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.prober.Pending() {
+		return tty.SequenceTimeout
+	}
+	return 0
+}
+
+func (s *Screen) finishProbe() {
+	if !s.done {
+		s.done = true
+		close(s.probed)
+	}
+}
+
+// whenProbed calls f, on a goroutine of its own, once the terminal has
+// answered, unless it had before or ctx ends first.
+func (s *Screen) whenProbed(ctx context.Context, f func()) {
+	if s.wasProbed() {
+		return
+	}
+	go func() {
+		select {
+		case <-s.probed:
+			f()
+		case <-ctx.Done():
+		}
+	}()
+}
+
+func (s *Screen) profile() wire.Profile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.prober.Profile()
+	return wire.Profile{
+		Foreground: p.Foreground, Background: p.Background, CellWidth: p.CellWidth, CellHeight: p.CellHeight,
+		KittyKeyboard: p.KittyKeyboard, Name: p.Name,
+	}
+}
+
+// size is the terminal's size, zero if it has none.
+func (s *Screen) size() tty.Size {
+	z, err := s.terminal.Size()
+	if err != nil {
+		return tty.Size{}
+	}
+	return z
+}
+
+// Size is the terminal's size in cells, zero if it has none.
+func (s *Screen) Size() (cols, rows int) {
+	z := s.size()
+	return z.Cols, z.Rows
+}
+
+func (s *Screen) write(ctx context.Context, p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	_, err := s.terminal.WriteContext(ctx, p)
+	return err
+}
+
+// bell tells the user that something typed was not taken.
+func (s *Screen) bell() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveBudget)
+	defer cancel()
+	s.write(ctx, []byte{'\a'})
+}
+
+// End switches off what is on, swallows what the terminal still has to say to
+// us, and leaves settings and flags as they were found. It may be called more
+// than once.
+func (s *Screen) End(drain bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveBudget)
+	defer cancel()
+	err := s.write(ctx, s.filter.Leave())
+	s.mu.Lock()
+	outstanding := s.prober.Outstanding() && time.Now().Before(s.until)
+	s.mu.Unlock()
+	if drain || outstanding {
+		s.terminal.Drain(ctx, drainQuiet)
+	}
+	return errors.Join(err, s.terminal.Restore(), s.terminal.Close())
+}
