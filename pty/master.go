@@ -124,6 +124,29 @@ func masterError(err error) error {
 // Write types p at the program, waiting while its input queue is full.
 func (m *Master) Write(p []byte) (int, error) { return m.file.Write(p) }
 
+// TryWrite types as much of p as the program's input queue takes at once.
+func (m *Master) TryWrite(p []byte) (int, error) {
+	n := 0
+	var writeErr error
+	err := m.conn.Write(func(fd uintptr) bool {
+		for n < len(p) {
+			put, err := syscall.Write(int(fd), p[n:])
+			if errors.Is(err, syscall.EINTR) {
+				continue
+			}
+			if err != nil {
+				if !errors.Is(err, syscall.EAGAIN) {
+					writeErr = fmt.Errorf("type at the terminal: %w", err)
+				}
+				return true
+			}
+			n += put
+		}
+		return true
+	})
+	return n, errors.Join(err, writeErr)
+}
+
 // SetReadDeadline bounds Read; the zero time removes the bound.
 func (m *Master) SetReadDeadline(t time.Time) error { return m.file.SetReadDeadline(t) }
 

@@ -4,7 +4,8 @@ package session
 // nothing of the session that happened to start them.
 var kept = [...]string{
 	"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TMPDIR",
-	"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "GOCOVERDIR",
+	"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+	"GOCOVERDIR", "GORACE", // of the Go toolchain, for tests
 }
 
 // CleanEnvironment is the environment of servers and shims, made from that of

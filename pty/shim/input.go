@@ -155,10 +155,24 @@ func (in *input) push(f shimapi.Input) shimapi.Status {
 		return shimapi.StatusBusy
 	}
 	in.remember(f.Writer, f.Sequence)
-	if len(f.Data) > 0 {
-		in.enqueue(item{data: append([]byte(nil), f.Data...)})
+	rest := in.typeNow(f.Data)
+	if len(rest) > 0 {
+		in.enqueue(item{data: append([]byte(nil), rest...)})
 	}
 	return shimapi.StatusAccepted
+}
+
+// typeNow types what the program takes at once if nothing waits before it, and
+// returns the rest: most keys need not wake the goroutine.
+func (in *input) typeNow(data []byte) []byte {
+	if in.bytes > 0 || len(in.queue) > 0 {
+		return data
+	}
+	n, err := in.s.master.TryWrite(data)
+	if err != nil {
+		return nil // the terminal is gone, and the run about to end
+	}
+	return data[n:]
 }
 
 func (in *input) remember(id shimapi.Writer, sequence uint64) {

@@ -86,7 +86,7 @@ type shim struct {
 // lock before the log, so that there is one writer; the record before the
 // agent, so that no agent runs unrecorded.
 func start(args []string) (*shim, error) {
-	runtime.GOMAXPROCS(2)
+	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(50)
 	syscall.Umask(0o077)
 	launch, err := readLaunch()

@@ -19,6 +19,10 @@ const (
 	// retryTyping is the pause before input is sent again that the shim had no
 	// room for, and between attempts to reach it.
 	retryTyping = 50 * time.Millisecond
+	// direct is how many bytes may be unacknowledged for a key to be sent at
+	// once by whoever adds it: few enough that the socket takes them for sure,
+	// even from a shim that is stopped.
+	direct = 16 << 10
 )
 
 // typing carries input to the shim of one run: in order, once, across broken
@@ -44,6 +48,7 @@ type typing struct {
 	group    int             // bytes of the paste that is being added
 	resize   *shimapi.Resize // to be sent
 	paused   time.Time       // until then nothing is sent
+	sending  bool            // run is in the middle of sending
 	conn     *shimapi.Conn
 }
 
@@ -84,18 +89,37 @@ func (t *typing) add(kind shimapi.Kind, data []byte, more bool) bool {
 		Writer: t.writer, Sequence: t.sequence, Kind: kind, Flags: flags, Data: data,
 	})
 	t.held += len(data)
+	if t.sendDirect() {
+		return true
+	}
 	t.poke()
 	return true
+}
+
+// idle reports that a connection is there and all that was added before the
+// last n frames is on its way, in order. t.mu is held.
+func (t *typing) idle(n int) bool {
+	return t.conn != nil && !t.sending && t.resize == nil && t.paused.IsZero() && t.sent == len(t.frames)-n
+}
+
+// sendDirect sends the frame just added, sparing a key the way over the other
+// goroutine. t.mu is held.
+func (t *typing) sendDirect() bool {
+	last := t.frames[len(t.frames)-1]
+	if !t.idle(1) || t.inFlight+len(last.Data) > direct {
+		return false
+	}
+	t.sent++
+	t.inFlight += len(last.Data)
+	return t.conn.Send(last) == nil
 }
 
 // setSize asks for a size; it goes out before input that is added later.
 func (t *typing) setSize(r shimapi.Resize) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sent == len(t.frames) && t.conn != nil {
-		if t.conn.Send(r) == nil {
-			return
-		}
+	if t.idle(0) && t.inFlight <= direct && t.conn.Send(r) == nil {
+		return
 	}
 	t.resize = &r
 	t.poke()
@@ -133,7 +157,7 @@ func (t *typing) serve(ctx context.Context, conn *shimapi.Conn) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	t.mu.Lock()
-	t.conn, t.sent, t.inFlight = conn, 0, 0
+	t.conn, t.sent, t.inFlight, t.sending = conn, 0, 0, true
 	t.mu.Unlock()
 	go func() {
 		defer cancel()
@@ -169,6 +193,7 @@ func (t *typing) pause() <-chan time.Time {
 func (t *typing) sendSome(conn *shimapi.Conn) bool {
 	for {
 		t.mu.Lock()
+		t.sending = false
 		if time.Now().Before(t.paused) {
 			t.mu.Unlock()
 			return true
@@ -184,12 +209,16 @@ func (t *typing) sendSome(conn *shimapi.Conn) bool {
 			t.sent++
 			t.inFlight += len(next.Data)
 		}
+		t.sending = resize != nil || !blocked
 		t.mu.Unlock()
 		if resize != nil && conn.Send(*resize) != nil {
 			return false
 		}
-		if blocked {
+		if blocked && resize == nil {
 			return true
+		}
+		if blocked {
+			continue
 		}
 		if conn.Send(next) != nil {
 			return false
