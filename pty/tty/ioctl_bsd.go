@@ -16,6 +16,10 @@ const (
 	ioctlSetTermios = unix.TIOCSETA
 )
 
+// pollerTakesTerminals: kqueue(2) of some systems does not know terminals, so
+// there the descriptors are waited for with select(2).
+const pollerTakesTerminals = false
+
 // devicePath names the device behind fd. /dev/fd/N is of no use here: opening
 // it duplicates the descriptor, flags and all.
 func devicePath(fd int) (string, error) {

@@ -11,6 +11,9 @@ const (
 	ioctlSetTermios = unix.TCSETS
 )
 
+// pollerTakesTerminals: epoll(7) works on terminals.
+const pollerTakesTerminals = true
+
 // devicePath names the device behind fd. The link in /proc opens the inode
 // itself, so it also works when the device has no name in our mount namespace.
 func devicePath(fd int) (string, error) {

@@ -29,12 +29,9 @@ type Size struct {
 	XPixel, YPixel int
 }
 
-// writePiece is the most that one write(2) is given, in bytes. On a slow link
-// it is also what may still be shown after [Terminal.WriteContext] gave up.
-const writePiece = 4096
-
-// blockingPiece replaces writePiece where there is only the user's own,
-// blocking descriptor: "writable" promises room for no more than a little.
+// blockingPiece is the most that one write(2) is given, in bytes, where there
+// is only the user's own, blocking descriptor: "writable" promises room for no
+// more than a little.
 const blockingPiece = 256
 
 // Terminal is the pair of descriptors of the user's terminal.
@@ -49,10 +46,9 @@ const blockingPiece = 256
 type Terminal struct {
 	in, out     *os.File // kept so that the descriptors stay open
 	inFD, outFD int
-	reopened    []int // descriptors of our own, closed by Close
-	readFD      int
-	writeFD     int
-	piece       int
+	// reader and writer are the device opened again, known to the runtime's
+	// poller; nil where that is impossible and the user's descriptors are used.
+	reader, writer *os.File
 
 	found      unix.Termios
 	inFlags    int
@@ -71,7 +67,7 @@ type Terminal struct {
 // Open remembers the terminal settings and descriptor flags exactly as they
 // are. It changes nothing. The files must stay open until Close.
 func Open(in, out *os.File) (*Terminal, error) {
-	t := &Terminal{in: in, out: out, piece: writePiece}
+	t := &Terminal{in: in, out: out}
 	var err error
 	if t.inFD, err = terminalFD(in); err != nil {
 		return nil, err
@@ -136,33 +132,31 @@ func (t *Terminal) remember() error {
 	return nil
 }
 
-// reopen gets descriptors of our own. Where that is refused (after su the
-// device belongs to somebody else) the user's are used as they are.
+// reopen opens the device again, with flags of our own. Where that is refused
+// (after su the device belongs to somebody else) the user's descriptors are
+// used as they are.
 func (t *Terminal) reopen() {
-	t.readFD, t.writeFD = t.inFD, t.outFD
-	if fd, err := openAgain(t.inFD, unix.O_RDONLY); err == nil {
-		t.readFD = fd
-		t.reopened = append(t.reopened, fd)
-	}
-	fd, err := openAgain(t.outFD, unix.O_WRONLY)
-	if err != nil {
-		if t.outFlags&unix.O_NONBLOCK == 0 {
-			t.piece = blockingPiece
-		}
-		return
-	}
-	t.writeFD = fd
-	t.reopened = append(t.reopened, fd)
+	t.reader = openAgain(t.inFD, unix.O_RDONLY)
+	t.writer = openAgain(t.outFD, unix.O_WRONLY)
 }
 
-func openAgain(fd, mode int) (int, error) {
+func openAgain(fd, mode int) *os.File {
 	path, err := devicePath(fd)
-	if err != nil {
-		return -1, err
+	if err != nil || !pollerTakesTerminals {
+		return nil
 	}
-	return ignoreEINTR(func() (int, error) {
+	again, err := ignoreEINTR(func() (int, error) {
 		return unix.Open(path, mode|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	})
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(again), path)
+	if f.SetDeadline(time.Time{}) != nil { // the poller does not take it
+		f.Close()
+		return nil
+	}
+	return f
 }
 
 // Raw puts the terminal into raw mode: every byte as it is, no echo, no
@@ -249,12 +243,15 @@ func (t *Terminal) Read(ctx context.Context, p []byte) (int, error) {
 	}
 	t.readMu.Lock()
 	defer t.readMu.Unlock()
+	if t.reader != nil {
+		return t.readPolled(ctx, p)
+	}
 	defer t.readWaker.watch(ctx)()
 	for {
-		if err := t.await(ctx, t.readFD, false, t.readWaker); err != nil {
+		if err := t.await(ctx, t.inFD, false, t.readWaker); err != nil {
 			return 0, err
 		}
-		n, err := ignoreEINTR(func() (int, error) { return unix.Read(t.readFD, p) })
+		n, err := ignoreEINTR(func() (int, error) { return unix.Read(t.inFD, p) })
 		switch {
 		case err == unix.EAGAIN: // somebody else was faster
 			continue
@@ -264,6 +261,53 @@ func (t *Terminal) Read(ctx context.Context, p []byte) (int, error) {
 			return 0, fmt.Errorf("read terminal: %w", err)
 		}
 		return n, nil
+	}
+}
+
+func (t *Terminal) readPolled(ctx context.Context, p []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	defer bound(ctx, t.reader.SetReadDeadline)()
+	n, err := t.reader.Read(p)
+	if n > 0 {
+		return n, nil
+	}
+	return 0, t.polledError(ctx, "read", err)
+}
+
+// polledError says what an error of the poller's means here.
+func (t *Terminal) polledError(ctx context.Context, what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, os.ErrClosed):
+		return ErrClosed
+	case what == "read" && (errors.Is(err, unix.EIO) || errors.Is(err, io.EOF)):
+		return io.EOF
+	}
+	return fmt.Errorf("%s terminal: %w", what, err)
+}
+
+// bound makes a call on a file of ours end when ctx does, by a deadline in the
+// past: then nothing is read or written any more. The function that it returns
+// must be called before the next one.
+func bound(ctx context.Context, setDeadline func(time.Time) error) func() {
+	setDeadline(time.Time{})
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	passed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		setDeadline(time.Unix(1, 0))
+		close(passed)
+	})
+	return func() {
+		if !stop() {
+			<-passed
+		}
 	}
 }
 
@@ -277,14 +321,22 @@ func (t *Terminal) Write(p []byte) (int, error) {
 func (t *Terminal) WriteContext(ctx context.Context, p []byte) (int, error) {
 	t.writeMu.Lock()
 	defer t.writeMu.Unlock()
+	if t.writer != nil {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		defer bound(ctx, t.writer.SetWriteDeadline)()
+		n, err := t.writer.Write(p)
+		return n, t.polledError(ctx, "write", err)
+	}
 	defer t.writeWaker.watch(ctx)()
 	done := 0
 	for done < len(p) {
-		if err := t.await(ctx, t.writeFD, true, t.writeWaker); err != nil {
+		if err := t.await(ctx, t.outFD, true, t.writeWaker); err != nil {
 			return done, err
 		}
-		piece := p[done:min(done+t.piece, len(p))]
-		n, err := ignoreEINTR(func() (int, error) { return unix.Write(t.writeFD, piece) })
+		piece := p[done:min(done+blockingPiece, len(p))]
+		n, err := ignoreEINTR(func() (int, error) { return unix.Write(t.outFD, piece) })
 		done += max(n, 0)
 		if err != nil && err != unix.EAGAIN {
 			return done, fmt.Errorf("write terminal: %w", err)
@@ -385,15 +437,17 @@ func (t *Terminal) Close() error {
 
 	t.readWaker.wake()
 	t.writeWaker.wake()
+	for _, f := range []*os.File{t.reader, t.writer} {
+		if f != nil {
+			f.Close()
+		}
+	}
 	t.readMu.Lock()
 	defer t.readMu.Unlock()
 	t.writeMu.Lock()
 	defer t.writeMu.Unlock()
 	t.readWaker.close()
 	t.writeWaker.close()
-	for _, fd := range t.reopened {
-		unix.Close(fd)
-	}
 	return err
 }
 

@@ -246,7 +246,7 @@ func TestWriteStalled(t *testing.T) {
 	for name, prepare := range map[string]func(p *pair){
 		"own descriptor": func(*pair) {},
 		"user's descriptor": func(p *pair) {
-			p.writeFD, p.piece = p.outFD, blockingPiece
+			p.writer = nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

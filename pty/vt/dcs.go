@@ -31,9 +31,9 @@ func (t *Terminal) settingReport(what string) {
 	case "m":
 		v = t.penReport() + "m"
 	case "r":
-		v = join(t.top+1, ";", t.bot+1, "r")
+		v = concat(t.top+1, ";", t.bot+1, "r")
 	case " q":
-		v = join(int(t.cursorStyle), " q")
+		v = concat(int(t.cursorStyle), " q")
 	case `"q`:
 		v = "0\"q"
 		if t.pen.Attrs&Protected != 0 {

@@ -36,5 +36,15 @@
 // and the VT510 manual (DEC), "XTerm Control Sequences" (xterm), the kitty
 // protocol documents (kitty), and the contour and iTerm2 extension pages. Where
 // these leave a choice the majority of xterm.js, tmux and ghostty decides, for
-// those are what a snapshot is played into.
+// those are what a snapshot is played into. Deliberate differences: SS2, SS3 and
+// DECST8C work as DEC says, mouse encoding 1015 is kept although few have it,
+// the line of the cursor is re-wrapped like any other when the width changes,
+// and C1 controls in UTF-8 do nothing.
+//
+// # What it is not
+//
+// There is no DECLRMM (left and right margins), no rectangle operations, no
+// XTSAVE, no in-band size report, and no picture is kept: sixel and kitty
+// graphics are swallowed. Widths and cluster breaks come from displaywidth and
+// uax29; where a reader has other tables a cell of such a character is off there.
 package vt

@@ -2,6 +2,7 @@ package vt
 
 import (
 	"encoding/binary"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -23,11 +24,12 @@ type history struct {
 	head   int
 	n      int
 	bytes  int
-	cols   []byte // scratch
+	rec    []byte // scratch: a record
+	text   []byte // and its text
 }
 
 type ref struct {
-	chunk int32 // sequence number, wraps after 2^31 chunks of 4 KiB or more
+	chunk int32 // sequence number; 2^31 chunks are more than 8 TB
 	off   int32
 }
 
@@ -143,47 +145,52 @@ func (h *history) lastWrapped() bool {
 
 // encode builds a record in the scratch buffer.
 func (h *history) encode(b *tables, row []cell, wrapped bool) []byte {
-	p := h.cols[:0]
+	p := h.rec[:0]
 	flags := byte(0)
 	if wrapped {
 		flags = rowWrapped
 	}
 	p = append(p, flags)
 	p = binary.AppendUvarint(p, uint64(len(row)))
-	if n, ok := plainASCII(row); ok {
-		p = binary.AppendUvarint(p, uint64(n))
-		for _, c := range row {
-			p = append(p, byte(c.ch))
-		}
-		h.cols = p
-		return p
+	if plain, ok := appendPlain(p, row); ok {
+		h.rec = plain
+		return plain
 	}
 	p = h.encodeText(b, p, row)
 	p = encodeRuns(b, p, row)
-	h.cols = p
+	h.rec = p
 	return p
 }
 
-func plainASCII(row []cell) (int, bool) {
-	for _, c := range row {
-		if c.st != 0 || c.ch >= utf8.RuneSelf || c.ch < ' ' {
-			return 0, false
-		}
+// appendPlain appends the text of a row of ASCII in the default style; ok is
+// false, and what is beyond p undefined, when it is not one.
+func appendPlain(p []byte, row []cell) (out []byte, ok bool) {
+	if len(row) > 0 && row[0].st != 0 {
+		return p, false
 	}
-	return len(row), true
+	p = binary.AppendUvarint(p, uint64(len(row)))
+	start := len(p)
+	p = slices.Grow(p, len(row))[:start+len(row)]
+	text := p[start:]
+	styles, low := uint32(0), uint32(' ')
+	high := uint32(0)
+	for i, c := range row[:len(text)] {
+		text[i] = byte(c.ch)
+		styles |= c.st
+		high |= c.ch
+		low = min(low, c.ch)
+	}
+	return p, styles == 0 && high < utf8.RuneSelf && low == ' '
 }
 
 func (h *history) encodeText(b *tables, p []byte, row []cell) []byte {
-	n := 0
-	var tmp [utf8.UTFMax]byte
+	text := h.text[:0]
 	for _, c := range row {
-		n += len(b.appendCellText(tmp[:0], c))
+		text = b.appendCellText(text, c)
 	}
-	p = binary.AppendUvarint(p, uint64(n))
-	for _, c := range row {
-		p = b.appendCellText(p, c)
-	}
-	return p
+	h.text = text
+	p = binary.AppendUvarint(p, uint64(len(text)))
+	return append(p, text...)
 }
 
 func (b *tables) appendCellText(p []byte, c cell) []byte {

@@ -23,6 +23,10 @@ const (
 	numModes
 )
 
+// altScrollTouched is kept beside the modes: the program has set or reset 1007.
+// Terminals differ in its default, so a snapshot leaves it alone otherwise.
+const altScrollTouched = numModes
+
 // modeDef ties a mode to its number in DECSET (private) or SM.
 type modeDef struct {
 	number  int
@@ -178,8 +182,11 @@ func (t *Terminal) setPrivateBit(n int, on bool) bool {
 		return false
 	}
 	t.modes.set(id, on)
-	if id == modeOrigin {
+	switch id {
+	case modeOrigin:
 		t.moveAbs(0, 0)
+	case modeAltScroll:
+		t.modes.set(altScrollTouched, true)
 	}
 	return true
 }

@@ -92,6 +92,16 @@ func (t *Terminal) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// Restore is Write without a word to anybody: neither Reply, Event nor ScrollOff
+// is called. It is for playing a keyframe and its pending bytes into a fresh
+// terminal.
+func (t *Terminal) Restore(p []byte) {
+	opt := t.opt
+	t.opt = Options{}
+	t.Write(p)
+	t.opt = opt
+}
+
 // step consumes at least one byte of p, or changes to a state that will.
 func (t *Terminal) step(p []byte) []byte {
 	switch t.ps.state {
@@ -126,6 +136,10 @@ func (t *Terminal) stepGround(p []byte) []byte {
 	switch {
 	case b == esc:
 		t.enterEscape()
+		if len(p) > 1 && p[1] == '[' { // what nearly all are
+			t.openString('[')
+			return t.stepCSI(p[2:])
+		}
 		return p[1:]
 	case b < 0x20:
 		t.execute(b)
@@ -265,14 +279,15 @@ func (t *Terminal) openString(b byte) bool {
 
 func (t *Terminal) stepCSI(p []byte) []byte {
 	s := &t.ps
-	for i, b := range p {
+	for i := 0; i < len(p); i++ {
+		b := p[i]
 		switch {
-		case b >= '0' && b <= '9':
+		case b-'0' < 10:
 			if s.ninter > 0 {
 				s.state = inCSIIgnore
 				return p[i+1:]
 			}
-			s.digit(b)
+			i += s.number(p[i:]) - 1
 		case b == ';' || b == ':':
 			if s.ninter > 0 {
 				s.state = inCSIIgnore
@@ -303,17 +318,24 @@ func (t *Terminal) stepCSI(p []byte) []byte {
 	return nil
 }
 
-func (s *parser) digit(b byte) {
+// number adds the digits at the start of p to the last parameter and returns
+// how many there are.
+func (s *parser) number(p []byte) int {
 	if s.p.n == 0 {
 		s.p.n = 1
 		s.p.v[0] = 0
 	}
 	s.digits = true
-	if s.full {
-		return
+	v := s.p.v[s.p.n-1]
+	i := 0
+	for i < len(p) && p[i]-'0' < 10 {
+		v = min(v*10+int32(p[i]-'0'), maxParam)
+		i++
 	}
-	v := &s.p.v[s.p.n-1]
-	*v = min(*v*10+int32(b-'0'), maxParam)
+	if !s.full {
+		s.p.v[s.p.n-1] = v
+	}
+	return i
 }
 
 func (s *parser) separator(colon bool) {

@@ -1,6 +1,9 @@
 package vt
 
 import (
+	"bytes"
+	"unicode/utf8"
+
 	"github.com/clipperhouse/displaywidth"
 	"github.com/clipperhouse/uax29/v2/graphemes"
 )
@@ -75,7 +78,7 @@ func (t *Terminal) collect() {
 	m.styles[t.penID] = true
 	m.styles[t.eraseID] = true
 	m.links[t.pen.link] = true
-	t.tab.sweep(m, (len(t.main.cells)+len(t.alt.cells))/4)
+	t.tab.sweep(m, (len(t.main.cells)+len(t.alt.cells))/2)
 }
 
 // printASCII prints bytes 0x20..0x7E.
@@ -249,8 +252,13 @@ func (t *Terminal) join(r rune) bool {
 	old := len(buf)
 	buf = appendRune(buf, r)
 	t.cluster = buf
-	if !t.together(buf) {
+	switch quickBreak(c, buf[:old], r) {
+	case mustBreak:
 		return false
+	case mayJoin:
+		if !t.together(buf) {
+			return false
+		}
 	}
 	if len(buf) > maxCluster || old == 0 {
 		return true // swallowed
@@ -259,6 +267,35 @@ func (t *Terminal) join(r rune) bool {
 		t.complex = true
 	}
 	return true
+}
+
+const (
+	mayJoin = iota // the tables must tell
+	mustJoin
+	mustBreak
+)
+
+// quickBreak decides the common cases of emoji and combining marks after the
+// cell c with text prev, without the tables: GB9 (Extend and ZWJ join what is
+// one character) and GB11 (an emoji joins only after ZWJ).
+func quickBreak(c cell, prev []byte, r rune) int {
+	tone := r >= 0x1f3fb && r <= 0x1f3ff
+	if tone || r == 0x200d || r == 0xfe0f || r >= 0x300 && r < 0x370 {
+		if c.ch&chCluster == 0 {
+			return mustJoin
+		}
+		return mayJoin
+	}
+	if r < 0x1f300 || r > 0x1faff {
+		return mayJoin
+	}
+	// Prepend characters begin with other bytes, so GB9b does not apply.
+	b := prev[0]
+	simple := b < utf8.RuneSelf || b >= 0xe2 && b <= 0xef || b == 0xf0 && prev[1] == 0x9f
+	if simple && !bytes.HasSuffix(prev, []byte("\u200d")) {
+		return mustBreak
+	}
+	return mayJoin
 }
 
 // together reports whether p is one grapheme cluster.
@@ -364,6 +401,9 @@ func (t *Terminal) putWrapped(c cell) {
 	row[0] = cell{c.ch | kindWide, c.st}
 	row[1] = cell{kindTail, c.st}
 	s.touch(t.y, 2)
+	if t.cols == 2 {
+		s.setWrapped(t.y, false)
+	}
 	t.lastX, t.lastY = 0, t.y
 	t.advance(2)
 }

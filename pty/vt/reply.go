@@ -38,7 +38,8 @@ func (t *Terminal) reply(s string) {
 	}
 }
 
-func join(parts ...any) string {
+// concat puts strings and decimal numbers together.
+func concat(parts ...any) string {
 	var b strings.Builder
 	for _, p := range parts {
 		switch v := p.(type) {
@@ -72,16 +73,16 @@ func (t *Terminal) question(k uint32) {
 	case key('?', 0, 'n'):
 		t.statusReport(n, true)
 	case key('?', '$', 'p'):
-		t.reply(join("\x1b[?", n, ";", t.modeReport(n, true), "$y"))
+		t.reply(concat("\x1b[?", n, ";", t.modeReport(n, true), "$y"))
 	case key(0, '$', 'p'):
-		t.reply(join("\x1b[", n, ";", t.modeReport(n, false), "$y"))
+		t.reply(concat("\x1b[", n, ";", t.modeReport(n, false), "$y"))
 	case key('?', 0, 'u'):
 		if t.prof.KittyKeyboard {
-			t.reply(join("\x1b[?", int(t.scr.kbd.flags()), "u"))
+			t.reply(concat("\x1b[?", int(t.scr.kbd.flags()), "u"))
 		}
 	case key('?', 0, 'm'):
 		if n == 4 { // XTQMODKEYS
-			t.reply(join("\x1b[>4;", int(t.modifyKeys), "m"))
+			t.reply(concat("\x1b[>4;", int(t.modifyKeys), "m"))
 		}
 	}
 }
@@ -104,7 +105,7 @@ func (t *Terminal) statusReport(n int, private bool) {
 		if private { // DECXCPR adds the page
 			tail = ";1R"
 		}
-		t.reply(join(prefix, y+1, ";", t.x+1, tail))
+		t.reply(concat(prefix, y+1, ";", t.x+1, tail))
 	case n == 996 && private:
 		t.schemeReport()
 	}
@@ -130,11 +131,11 @@ func (t *Terminal) sizeReport(op int) {
 	known := w > 0 && h > 0
 	switch {
 	case op == 18:
-		t.reply(join("\x1b[8;", t.rows, ";", t.cols, "t"))
+		t.reply(concat("\x1b[8;", t.rows, ";", t.cols, "t"))
 	case op == 14 && known:
-		t.reply(join("\x1b[4;", h*t.rows, ";", w*t.cols, "t"))
+		t.reply(concat("\x1b[4;", h*t.rows, ";", w*t.cols, "t"))
 	case op == 16 && known:
-		t.reply(join("\x1b[6;", h, ";", w, "t"))
+		t.reply(concat("\x1b[6;", h, ";", w, "t"))
 	}
 }
 
@@ -181,7 +182,7 @@ func (t *Terminal) replyColor(what string, c Color, byBEL bool) {
 	if byBEL {
 		end = "\a"
 	}
-	t.reply(join("\x1b]", what, ";", colorSpec(c), end))
+	t.reply(concat("\x1b]", what, ";", colorSpec(c), end))
 }
 
 // colorSpec writes c as rgb:rrrr/gggg/bbbb, the form that xterm answers with.

@@ -188,7 +188,7 @@ func (t *Terminal) fit(buf []bufRow, cols, rows int, pull bool, points []*point)
 		return buf[excess:]
 	}
 	if missing := rows - len(buf); pull && missing > 0 {
-		got := t.pull(cols, missing, buf)
+		got := t.pull(cols, missing)
 		movePoints(points, len(got))
 		buf = append(got, buf...)
 	}
@@ -201,12 +201,11 @@ func movePoints(points []*point, dy int) {
 	}
 }
 
-// pull takes the newest n rows, wrapped to cols, out of history; next are the
-// rows that follow them.
-func (t *Terminal) pull(cols, n int, next []bufRow) []bufRow {
+// pull takes the newest n rows, wrapped to cols, out of history.
+func (t *Terminal) pull(cols, n int) []bufRow {
 	var rows []bufRow
 	for len(rows) < n && t.hist.n > 0 {
-		line, open := t.popLine(firstRow(rows, next))
+		line, open := t.popLine()
 		w := wrapLine(line, cols, open)
 		for i := range w {
 			w[i].flags |= rowTold
@@ -235,19 +234,11 @@ func (r *bufRow) open(cols int) {
 	r.flags |= rowWrapped
 }
 
-func firstRow(lists ...[]bufRow) []cell {
-	for _, l := range lists {
-		if len(l) > 0 {
-			return l[0].cells
-		}
-	}
-	return nil
-}
-
 // popLine takes the newest whole line out of history; open: it goes on after
-// that, in the row next.
-func (t *Terminal) popLine(next []cell) (line []cell, open bool) {
+// that, and a filler at its end is still there.
+func (t *Terminal) popLine() (line []cell, open bool) {
 	var parts [][]cell
+	var next []cell
 	for range maxJoin {
 		rec, _ := t.hist.record(t.hist.n - 1)
 		cells, wrapped := decode(&t.tab, rec, nil)
@@ -255,8 +246,11 @@ func (t *Terminal) popLine(next []cell) (line []cell, open bool) {
 			open = true
 		}
 		t.hist.dropLast()
-		next = unwrapped(cells, next, len(parts) == 0)
-		parts = append(parts, next)
+		if len(parts) > 0 {
+			cells = unwrapped(cells, next)
+		}
+		next = cells
+		parts = append(parts, cells)
 		if !t.hist.lastWrapped() {
 			break
 		}
@@ -266,17 +260,13 @@ func (t *Terminal) popLine(next []cell) (line []cell, open bool) {
 }
 
 // unwrapped returns what row, whose line goes on in next, adds to the line: all
-// but a filler that a wide character at the start of next made necessary, which
-// only the last row given of an open line keeps.
-func unwrapped(row, next []cell, keep bool) []cell {
+// but a filler that a wide character at the start of next made necessary.
+func unwrapped(row, next []cell) []cell {
 	n := len(row)
 	if n == 0 || row[n-1].kind() != kindFiller {
 		return row
 	}
 	if len(next) > 0 && next[0].isWide() {
-		if keep {
-			return row
-		}
 		return row[:n-1]
 	}
 	row[n-1].ch = ' '
@@ -299,10 +289,12 @@ func (t *Terminal) reflow(buf []bufRow, cols int, points []*point) []bufRow {
 		old[i] = *p
 	}
 	var line []cell
-	told := uint8(rowTold)
+	var told toldPart
+	told.reset()
 	if len(buf) > 0 && t.hist.lastWrapped() {
-		line, _ = t.popLine(buf[0].cells)
-		line = dropFiller(line)
+		line, _ = t.popLine()
+		line = unwrapped(line, buf[0].cells)
+		told.add(0, len(line), true)
 	}
 	marks := make([]int, len(points)) // offset of a point in the line, -1: elsewhere
 	for i := range marks {
@@ -315,22 +307,50 @@ func (t *Terminal) reflow(buf []bufRow, cols int, points []*point) []bufRow {
 				marks[i] = len(line) + old[i].offset()
 			}
 		}
-		told &= r.flags
+		start := len(line)
 		cont := r.flags&rowWrapped != 0 && y < len(buf)-1
 		if cont {
-			line = append(line, unwrapped(padRow(r.cells, width), buf[y+1].cells, false)...)
+			line = append(line, unwrapped(padRow(r.cells, width), buf[y+1].cells)...)
+			told.add(start, len(line), r.flags&rowTold != 0)
 			continue
 		}
 		line = append(line, dropFiller(r.cells)...)
+		told.add(start, len(line), r.flags&rowTold != 0)
 		rows := wrapLine(line, cols, false)
 		placePoints(points, marks, rows, len(out), cols, old)
-		for i := range rows {
-			rows[i].flags |= told
-		}
+		told.mark(rows)
 		out = append(out, rows...)
-		line, told = nil, rowTold
+		line = nil
+		told.reset()
 	}
 	return out
+}
+
+// toldPart is the beginning of a line that ScrollOff was already told of.
+type toldPart struct {
+	cols int
+	all  bool // nothing else was added
+}
+
+func (p *toldPart) reset() { *p = toldPart{all: true} }
+
+// add says that columns start..end-1 of the line were told or not.
+func (p *toldPart) add(start, end int, told bool) {
+	if told && p.cols == start {
+		p.cols = end
+	}
+	p.all = p.all && told
+}
+
+// mark flags the rows of the line that lie in the part that was told.
+func (p *toldPart) mark(rows []bufRow) {
+	end := 0
+	for i := range rows {
+		end += rowText(rows[i])
+		if p.all || end > 0 && end <= p.cols {
+			rows[i].flags |= rowTold
+		}
+	}
 }
 
 // padRow returns row with its full width.
@@ -467,12 +487,15 @@ func (t *Terminal) recordWrapped(i int) bool {
 // historyLine decodes records first..last, which are one line.
 func (t *Terminal) historyLine(b *tables, first, last int) []bufRow {
 	parts := make([][]cell, last-first+1)
-	next := t.main.row(0)
+	var next []cell
 	for i := last; i >= first; i-- {
 		rec, _ := t.hist.record(i)
 		cells, _ := decode(b, rec, nil)
-		next = unwrapped(cells, next, i == last)
-		parts[i-first] = next
+		if i < last {
+			cells = unwrapped(cells, next)
+		}
+		next = cells
+		parts[i-first] = cells
 	}
 	line := slices.Concat(parts...)
 	return wrapLine(line, t.cols, t.recordWrapped(last))

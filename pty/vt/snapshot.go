@@ -119,7 +119,7 @@ func (s *snapshot) all(o SnapshotOptions) {
 func (s *snapshot) begin() {
 	s.str("\x1b[?2026h\x1b[?1049l\x1b[m\x1b]8;;\x1b\\\x1b[0\"q" +
 		"\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[r\x1b[4;20l\x1b>" +
-		"\x1b[?1;5;6;9;12;45;66;1000;1002;1003;1004;1005;1006;1007;1015;1016;2004;2031;2048l\x1b[?7h" +
+		"\x1b[?1;5;6;9;12;45;66;1000;1002;1003;1004;1005;1006;1015;1016;2004;2031;2048l\x1b[?7h" +
 		"\x1b[H\x1b[2J")
 }
 
@@ -292,7 +292,8 @@ func (s *snapshot) move(at *int, x int) {
 }
 
 // wrapInto leaves row, which was just written, by an automatic wrap, so that
-// the reader knows that next continues it.
+// the reader knows that next continues it. What had to be printed for that is
+// erased by ECH: xterm.js takes EL in the first column for the end of the line.
 func (s *snapshot) wrapInto(row, next []cell, b *tables) {
 	filler := len(row) == s.t.cols && row[len(row)-1].kind() == kindFiller
 	var first cell
@@ -305,7 +306,7 @@ func (s *snapshot) wrapInto(row, next []cell, b *tables) {
 	}
 	if !filler {
 		s.style(Style{}, link{})
-		s.str(" \r\x1b[K")
+		s.str(" \r\x1b[X")
 		return
 	}
 	last := row[len(row)-1]
@@ -316,7 +317,7 @@ func (s *snapshot) wrapInto(row, next []cell, b *tables) {
 	s.setCell(last, b)
 	s.str("\u3000\r")
 	s.style(Style{}, link{})
-	s.str("\x1b[K")
+	s.csi("X", s.t.cols)
 }
 
 // moveToLast moves from the end of what row wrote to the last column.
@@ -483,12 +484,23 @@ func (s *snapshot) private() {
 	s.str(t.agent.sequence())
 }
 
+// tells reports whether mode id has to be written after the reset at the start.
+func (s *snapshot) tells(id modeID) bool {
+	switch id {
+	case modeSync:
+		return false
+	case modeAltScroll:
+		return s.t.modes.has(altScrollTouched)
+	}
+	return s.t.modes.has(id) != defaultModes().has(id)
+}
+
 // modes writes what the reset at the start did not already give.
 func (s *snapshot) modes() {
 	t := s.t
 	s.region()
 	for id, d := range modeDefs() {
-		if modeID(id) == modeSync || t.modes.has(modeID(id)) == defaultModes().has(modeID(id)) {
+		if !s.tells(modeID(id)) {
 			continue
 		}
 		final := "l"
@@ -514,7 +526,11 @@ func (s *snapshot) modes() {
 			s.str("\x1b[?" + strconv.Itoa(int(m)) + "h")
 		}
 	}
-	s.str("\x1b[>4;" + strconv.Itoa(int(t.modifyKeys)) + "m")
+	if t.modifyKeys == 0 {
+		s.str("\x1b[>4m") // back to the reader's own default
+	} else {
+		s.str("\x1b[>4;" + strconv.Itoa(int(t.modifyKeys)) + "m")
+	}
 	s.csi(" q", int(t.cursorStyle))
 	if t.modes.has(modeCursorBlink) { // DECSCUSR resets it in some terminals
 		s.str("\x1b[?12h")

@@ -40,7 +40,7 @@ func (h *history) clone() history {
 	for i, p := range c.chunks {
 		c.chunks[i] = p[:len(p):len(p)]
 	}
-	c.cols = nil
+	c.rec, c.text = nil, nil
 	return c
 }
 

@@ -94,6 +94,25 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// TestQuickBreak: the quick decision is that of the tables.
+func TestQuickBreak(t *testing.T) {
+	v := New(10, 2, Options{})
+	prev := []string{"a", "é", "中", "─", "👩", "👩\u200d", "❤\ufe0f", "🇩", "🇩🇪", "e\u0301", "\u0600", "\u1112", "1"}
+	next := []rune{0x200d, 0xfe0f, 0x301, 0x1f3fb, 0x1f3ff, 0x1f467, 0x1f600, 0x1f1ea, 0x1faff, 0x20e3, 'b'}
+	for _, p := range prev {
+		c := cell{ch: chCluster}
+		if len([]rune(p)) == 1 {
+			c.ch = uint32([]rune(p)[0])
+		}
+		for _, r := range next {
+			q := quickBreak(c, []byte(p), r)
+			if both := v.together([]byte(p + string(r))); q != mayJoin && (q == mustJoin) != both {
+				t.Errorf("%q + %U: quick %d, tables %v", p, r, q, both)
+			}
+		}
+	}
+}
+
 func TestSGR(t *testing.T) {
 	cases := []struct{ in, want string }{
 		{"\x1b[1;3;4mx", "\x1b[1;3;4mx\x1b[m"},
@@ -267,6 +286,29 @@ func TestHistoryAndScrollOff(t *testing.T) {
 	}
 }
 
+// TestScrollOffTellsOnce: whatever the sizes do, all text is told, and what was
+// told is not told again.
+func TestScrollOffTellsOnce(t *testing.T) {
+	var told strings.Builder
+	v := New(20, 4, Options{HistoryLines: 1000, HistoryBytes: 1 << 20, ScrollOff: func(l Line) {
+		told.WriteString(l.Text())
+		if !l.Wrapped {
+			told.WriteString("\n")
+		}
+	}})
+	var want strings.Builder
+	for i := range 40 {
+		line := fmt.Sprintf("line %d %s", i, strings.Repeat("x", i*7%90))
+		want.WriteString(line + "\n")
+		fmt.Fprintf(v, "%s\r\n", line)
+		v.Resize(20, 4+i%5)
+	}
+	v.Write([]byte(strings.Repeat("\r\n", 10)))
+	if got := strings.TrimRight(told.String(), "\n"); got != strings.TrimRight(want.String(), "\n") {
+		t.Errorf("told\n%s\nwant\n%s", got, want.String())
+	}
+}
+
 func TestScrollOffWithoutHistory(t *testing.T) {
 	n := 0
 	v := New(10, 2, Options{ScrollOff: func(l Line) { n++ }})
@@ -331,6 +373,26 @@ func TestSnapshotForUser(t *testing.T) {
 	}
 	if n := len(snap); n > 1500 {
 		t.Errorf("%d bytes", n)
+	}
+}
+
+func TestRestoreIsSilent(t *testing.T) {
+	v := newTest(20, 3)
+	v.Write([]byte(strings.Repeat("line\r\n", 9) + "\x1b]2;title\a\x1b[?2004h\x1b]7501;state=working:app=x\a\x1b]9;4;1;5\a\x1b[3"))
+	fail := func(what string) { t.Error("told: " + what) }
+	w := New(20, 3, Options{HistoryLines: 1000, HistoryBytes: testHistory,
+		Reply:     func([]byte) { fail("reply") },
+		Event:     func(Event) { fail("event") },
+		ScrollOff: func(Line) { fail("scroll off") }})
+	w.Restore(append(v.Snapshot(SnapshotOptions{History: 1000, Keyframe: true}), v.Pending()...))
+	if !w.Equal(v) || w.Hash() != v.Hash() {
+		t.Error(diff(v.dump(), w.dump()))
+	}
+	if w.AgentState().State != "working" || w.Title() != "title" {
+		t.Errorf("%+v %q", w.AgentState(), w.Title())
+	}
+	if state, percent := w.Progress(); state != 1 || percent != 5 {
+		t.Errorf("progress %d %d", state, percent)
 	}
 }
 

@@ -4,56 +4,61 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"agentmux/pty/shimapi"
 	"agentmux/pty/tty"
 )
 
-// chunk is what one read of the terminal gave.
-type chunk struct {
-	data []byte
-	err  error
-}
-
 // input decodes what the user types and passes it on, until ctx ends, the
 // detach key comes or the terminal goes away.
 func (a *attachment) input(ctx context.Context) {
-	chunks := make(chan chunk)
-	reading := make(chan struct{})
-	go func() {
-		defer close(reading)
-		a.readTerminal(ctx, chunks)
-	}()
-	defer func() { <-reading }()
 	keys := tty.NewKeys(a.o.DetachKeys)
 	inputs := keys.Feed(a.screen.takeAnswers(nil)) // typed while the terminal was probed
-	for {
-		if a.typeAll(inputs) {
+	buf := make([]byte, 16<<10)
+	for !a.typeAll(inputs) {
+		n, err := a.readKeys(ctx, keys, buf)
+		switch {
+		case ctx.Err() != nil:
 			return
-		}
-		var flush, abort <-chan time.Time
-		if wait := max(keys.Wait(), a.screen.answersWait()); wait > 0 {
-			flush = time.After(wait)
-		}
-		if keys.InPaste() {
-			abort = time.After(tty.PasteTimeout)
-		}
-		select {
-		case <-ctx.Done():
+		case errors.Is(err, context.DeadlineExceeded):
+			inputs = a.release(keys)
+		case err != nil:
+			a.leave <- inputEnd(err)
 			return
-		case c := <-chunks:
-			if c.err != nil {
-				a.leave <- inputEnd(c.err)
-				return
-			}
-			inputs = keys.Feed(a.screen.takeAnswers(c.data))
-		case <-flush:
-			inputs = append(keys.Feed(a.screen.flushAnswers()), keys.Flush()...)
-		case <-abort:
-			inputs = keys.AbortPaste()
+		default:
+			inputs = keys.Feed(a.screen.takeAnswers(buf[:n]))
 		}
 	}
+}
+
+// readKeys reads the terminal; while the decoder holds something back that may
+// be complete as it is, only for as long as that may be.
+func (a *attachment) readKeys(ctx context.Context, keys *tty.Keys, buf []byte) (int, error) {
+	wait := max(keys.Wait(), a.screen.answersWait())
+	if wait == 0 && keys.InPaste() {
+		wait = tty.PasteTimeout
+	}
+	if wait == 0 {
+		return a.screen.terminal.Read(ctx, buf)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return a.screen.terminal.Read(ctx, buf)
+}
+
+// release gives out what was held back for more that did not come.
+func (a *attachment) release(keys *tty.Keys) []tty.Input {
+	if keys.Wait() == 0 && a.screen.answersWait() == 0 {
+		return keys.AbortPaste()
+	}
+	return append(keys.Feed(a.screen.flushAnswers()), keys.Flush()...)
+}
+
+func inputEnd(err error) Outcome {
+	if errors.Is(err, io.EOF) {
+		return Outcome{Reason: HungUp}
+	}
+	return Outcome{Reason: HungUp, Message: err.Error()}
 }
 
 // typeAll passes inputs on, up to the detach key, and reports whether that came.
@@ -66,32 +71,6 @@ func (a *attachment) typeAll(inputs []tty.Input) (detached bool) {
 		a.typeInput(in)
 	}
 	return false
-}
-
-func inputEnd(err error) Outcome {
-	if errors.Is(err, io.EOF) {
-		return Outcome{Reason: HungUp}
-	}
-	return Outcome{Reason: HungUp, Message: err.Error()}
-}
-
-// readTerminal reads until ctx ends or the terminal does.
-func (a *attachment) readTerminal(ctx context.Context, chunks chan<- chunk) {
-	for {
-		buf := make([]byte, 16<<10)
-		n, err := a.screen.terminal.Read(ctx, buf)
-		if ctx.Err() != nil {
-			return
-		}
-		select {
-		case chunks <- chunk{buf[:n], err}:
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
 }
 
 // typeInput passes one piece of input on. Real typing takes the session's size

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package logstore
+
+import "syscall"
+
+func mountTmpfs(string, int) error { return syscall.ENOTSUP }
+
+func unmount(string) {}
