@@ -3,6 +3,7 @@ package logstore
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Watcher wakes the followers of live logs: with one inotify instance for all,
@@ -19,9 +20,14 @@ type Watcher struct {
 
 // NewWatcher starts a watcher. It works without inotify too, only slower; the
 // error is for what would make it useless, of which there is nothing yet.
-func NewWatcher() (*Watcher, error) {
+func NewWatcher() (*Watcher, error) { return NewPacedWatcher(0) }
+
+// NewPacedWatcher is NewWatcher for somebody who follows many logs and whom
+// nobody watches: after each wake-up it lets pace go by before the next, so
+// that a busy log costs it a wake-up for many writes.
+func NewPacedWatcher(pace time.Duration) (*Watcher, error) {
 	w := &Watcher{clock: systemClock(), done: make(chan struct{})}
-	w.notify = newNotifier()
+	w.notify = newNotifier(pace)
 	return w, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 const (
@@ -24,8 +25,10 @@ var remoteFS = map[uint32]string{
 
 // notifier owns the inotify descriptor and the goroutine that reads it.
 type notifier struct {
-	file *os.File
-	done chan struct{}
+	file    *os.File
+	pace    time.Duration
+	closing chan struct{}
+	done    chan struct{}
 
 	mu      sync.Mutex
 	closed  bool
@@ -40,12 +43,15 @@ type watch struct {
 	lost atomic.Bool // the kernel has removed it, or the directory moved away
 }
 
-func newNotifier() *notifier {
+func newNotifier(pace time.Duration) *notifier {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if err != nil {
 		return nil
 	}
-	n := &notifier{file: os.NewFile(uintptr(fd), "inotify"), done: make(chan struct{}), watches: make(map[int32]*watch)}
+	n := &notifier{
+		file: os.NewFile(uintptr(fd), "inotify"), pace: pace,
+		closing: make(chan struct{}), done: make(chan struct{}), watches: make(map[int32]*watch),
+	}
 	go n.run()
 	return n
 }
@@ -54,6 +60,7 @@ func (n *notifier) close() error {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
+	close(n.closing)
 	err := n.file.Close()
 	<-n.done
 	return err
@@ -119,6 +126,12 @@ func (n *notifier) run() {
 			return
 		}
 		n.dispatch(buf[:k])
+		if n.pace > 0 {
+			select {
+			case <-time.After(n.pace):
+			case <-n.closing:
+			}
+		}
 	}
 }
 

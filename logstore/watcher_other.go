@@ -2,7 +2,10 @@
 
 package logstore
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // There is no inotify here: followers poll. (kqueue would do; nothing of it was
 // measured yet.)
@@ -10,7 +13,7 @@ type notifier struct{}
 
 type watch struct{ lost atomic.Bool }
 
-func newNotifier() *notifier { return nil }
+func newNotifier(time.Duration) *notifier { return nil }
 
 func (*notifier) close() error                     { return nil }
 func (*notifier) add(string, *subscription) *watch { return nil }

@@ -170,8 +170,13 @@ func hintOf(err error) string {
 	if errors.As(err, &remote) {
 		return remote.Hint
 	}
-	if errors.Is(err, session.ErrInvalidName) {
+	switch {
+	case errors.Is(err, session.ErrInvalidName):
 		return "a name such as fix-login is fine"
+	case errors.Is(err, session.ErrNoServer):
+		return "'agentmux server start' starts one, and so does any command that needs it"
+	case errors.Is(err, session.ErrAmbiguous):
+		return "give more of the name; 'agentmux ls' lists them"
 	}
 	return ""
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -111,8 +110,9 @@ func (a *app) attachTo(ctx context.Context, m *client.Mux, o client.AttachOption
 	if err != nil {
 		return err
 	}
-	if err := screen.Begin(); err != nil {
-		return errors.Join(err, screen.End(false))
+	ctx, err = screen.Begin(ctx)
+	if err != nil {
+		return leaveScreen(ctx, screen, err)
 	}
 	o.Screen = screen
 	return a.attach(ctx, m, o, nil)
@@ -134,15 +134,15 @@ func (a *app) attach(ctx context.Context, m *client.Mux, o client.AttachOptions,
 			panic(p)
 		}
 	}()
-	outcome, err := m.Attach(context.WithoutCancel(ctx), o)
-	left := err != nil || outcome.Reason != client.Ended && outcome.Reason != client.HungUp
-	if endErr := o.Screen.End(left); endErr != nil && err == nil && outcome.Reason != client.HungUp {
-		err = endErr
-	}
-	say(a.err, prefixed(notes)...)
+	outcome, err := m.Attach(ctx, o)
 	if err != nil {
+		return leaveScreen(ctx, o.Screen, err)
+	}
+	left := outcome.Reason != client.Ended && outcome.Reason != client.HungUp
+	if err := o.Screen.End(left); err != nil && outcome.Reason != client.HungUp {
 		return err
 	}
+	say(a.err, prefixed(notes)...)
 	return a.ended(outcome)
 }
 
@@ -165,11 +165,9 @@ func (a *app) ended(o client.Outcome) error {
 		}}
 	}
 	status := exitLinkLost
-	if sig, ok := o.Signal.(syscall.Signal); ok {
-		status = 128 + int(sig)
-	}
 	text := fmt.Sprintf("left %s running: the terminal went away", name)
-	if o.Signal != nil {
+	if o.Signal != 0 {
+		status = 128 + int(o.Signal)
 		text = fmt.Sprintf("left %s running: %v", name, o.Signal)
 	} else if o.Message != "" {
 		text = fmt.Sprintf("left %s running: %s", name, o.Message)

@@ -161,17 +161,31 @@ func (a *app) newAttached(ctx context.Context, m *client.Mux, n client.NewOption
 	if n.Size == (session.Size{}) {
 		n.Size.Cols, n.Size.Rows = screen.Size()
 	}
-	if err := screen.Begin(); err != nil {
-		return errors.Join(err, screen.End(false))
+	ctx, err = screen.Begin(ctx)
+	if err != nil {
+		return leaveScreen(ctx, screen, err)
 	}
 	n.Profile = screen.AwaitProfile(ctx)
 	made, err := m.New(ctx, n)
 	if err != nil {
-		return errors.Join(err, screen.End(false))
+		return leaveScreen(ctx, screen, err)
 	}
 	return a.attach(ctx, m, client.AttachOptions{
-		Target: string(made.Session.ID), DetachKeys: keys, Screen: screen,
+		Target: string(made.Session.ID), DetachKeys: keys, Screen: screen, Fresh: true,
 	}, made.Notes)
+}
+
+// leaveScreen hands the terminal back after a failure. If a signal ended ctx,
+// the status is that of a program ended by it.
+func leaveScreen(ctx context.Context, screen *client.Screen, err error) error {
+	if endErr := screen.End(false); endErr != nil {
+		err = errors.Join(err, endErr)
+	}
+	var sig client.SignalError
+	if errors.As(context.Cause(ctx), &sig) {
+		return statusError{128 + int(sig.Signal), fmt.Errorf("ended by a signal: %w", sig)}
+	}
+	return err
 }
 
 // openScreen opens the terminal; instead names what to use without one.

@@ -34,9 +34,22 @@ type connection struct {
 	conn *net.UnixConn
 	role shimapi.Role
 
-	mu  sync.Mutex // guards writes
-	out []byte
+	mu   sync.Mutex // guards what follows, and writes
+	out  []byte
+	late struct {
+		ack   shimapi.Ack
+		due   bool // ack is to be sent
+		bytes int  // of input that it covers
+	}
 }
+
+// Keys are acknowledged a moment late, many at once: nobody waits for it, and
+// it would wake the client just when the echo is due. A client may have many
+// times lateBytes on their way.
+const (
+	lateFor   = 10 * time.Millisecond
+	lateBytes = 4 << 10
+)
 
 func listen(s *shim) (*control, error) {
 	l, path, err := shimapi.Listen(s.bundle.Dir(), shimapi.SocketName)
@@ -179,7 +192,11 @@ func (c *control) handleInput(cn *connection, p []byte, groups map[shimapi.Write
 	if !answer {
 		return true
 	}
-	return cn.send(shimapi.Ack{Writer: in.Writer, Sequence: in.Sequence, Status: status})
+	ack := shimapi.Ack{Writer: in.Writer, Sequence: in.Sequence, Status: status}
+	if in.Kind == shimapi.KindKey && status == shimapi.StatusAccepted {
+		return cn.sendLate(ack, len(in.Data))
+	}
+	return cn.send(ack)
 }
 
 func (c *control) handleSignal(cn *connection, p []byte) bool {
@@ -200,10 +217,54 @@ type frame interface{ Append([]byte) []byte }
 func (cn *connection) send(f frame) bool {
 	cn.mu.Lock()
 	defer cn.mu.Unlock()
-	cn.out = f.Append(cn.out[:0])
+	return cn.write(f.Append(cn.appendLate(cn.out[:0])))
+}
+
+// write sends frames. cn.mu is held.
+func (cn *connection) write(frames []byte) bool {
+	cn.out = frames
+	if len(frames) == 0 {
+		return true
+	}
 	cn.conn.SetWriteDeadline(time.Now().Add(writeBudget))
-	_, err := cn.conn.Write(cn.out)
+	_, err := cn.conn.Write(frames)
 	return err == nil
+}
+
+// sendLate sends an acknowledgement within lateFor. It covers those that the
+// same writer was owed before. cn.mu is not held.
+func (cn *connection) sendLate(a shimapi.Ack, size int) bool {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	var before []byte
+	if cn.late.due && cn.late.ack.Writer != a.Writer {
+		before = cn.appendLate(cn.out[:0])
+	}
+	if !cn.late.due {
+		time.AfterFunc(lateFor, cn.flush)
+	}
+	cn.late.ack, cn.late.due = a, true
+	cn.late.bytes += size
+	if cn.late.bytes >= lateBytes {
+		before = cn.appendLate(before)
+	}
+	return cn.write(before)
+}
+
+// flush sends the acknowledgement that is due, if it still is.
+func (cn *connection) flush() {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	cn.write(cn.appendLate(cn.out[:0]))
+}
+
+// appendLate appends the acknowledgement that is due. cn.mu is held.
+func (cn *connection) appendLate(b []byte) []byte {
+	if !cn.late.due {
+		return b
+	}
+	cn.late.due, cn.late.bytes = false, 0
+	return cn.late.ack.Append(b)
 }
 
 // broadcast sends f to every connection, without waiting for one that does

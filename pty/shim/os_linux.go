@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
 )
 
 // prSetChildSubreaper is PR_SET_CHILD_SUBREAPER of prctl(2).
@@ -107,4 +106,3 @@ func preallocate(f *os.File, size int64) error {
 	}
 	return errors.Join(err, allocErr)
 }
-

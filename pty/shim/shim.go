@@ -192,14 +192,15 @@ type meta struct {
 
 func (s *shim) startAgent() error {
 	spec := s.launch.Spec
-	data, err := json.Marshal(meta{spec.Argv, spec.Dir, lookup(s.launch.Env, "TERM"), s.launch.Version, os.Getpid()})
+	command := pty.Command{Argv: shimapi.Texts(s.launch.Argv), Env: shimapi.Texts(s.launch.Env), Dir: string(s.launch.Dir)}
+	data, err := json.Marshal(meta{spec.Argv, spec.Dir, lookup(command.Env, "TERM"), s.launch.Version, os.Getpid()})
 	if err != nil {
 		return fmt.Errorf("describe the run: %w", err)
 	}
 	s.log.Add(logstore.TypeMeta, data)
 	s.input.logSize(pty.Size{Cols: uint16(spec.Cols), Rows: uint16(spec.Rows)}, 0)
 	old := syscall.Umask(s.launch.Umask & 0o777)
-	p, err := pty.Command{Argv: spec.Argv, Env: s.launch.Env, Dir: spec.Dir}.Start(s.slave)
+	p, err := command.Start(s.slave)
 	syscall.Umask(old)
 	if err != nil {
 		return err
@@ -218,8 +219,12 @@ func (s *shim) startAgent() error {
 	return nil
 }
 
-// abandon undoes what open did, for a run that never came to be.
+// abandon undoes what open did, for a run that never came to be. The lock is
+// free before anybody hears of it, since a held lock means a live run.
 func (s *shim) abandon() {
+	if s.lock != nil {
+		defer s.lock.Release()
+	}
 	if s.control != nil {
 		s.control.close()
 	}

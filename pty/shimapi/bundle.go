@@ -57,16 +57,38 @@ type Spec struct {
 }
 
 // Launch is what the shim reads, as JSON, from descriptor LaunchFD: the spec
-// and the environment that belongs to it.
+// and the environment that belongs to it. Command line, directory and
+// environment may hold any bytes but NUL, which JSON's strings cannot; so they
+// are given as bytes, and those of the spec are for people to read.
 type Launch struct {
 	Spec Spec     `json:"spec"`
-	Env  []string `json:"env"`
+	Argv [][]byte `json:"argv"`
+	Dir  []byte   `json:"cwd"`
+	Env  [][]byte `json:"env"`
 	// Umask is the file mode mask of the agent.
 	Umask int `json:"umask"`
 	// Tree is the state tree, whose server lock the shim waits for.
 	Tree string `json:"tree"`
 	// Version is that of the program that launches the shim.
 	Version string `json:"version"`
+}
+
+// Texts turns byte strings into strings, Bytes the other way round.
+func Texts(list [][]byte) []string {
+	out := make([]string, len(list))
+	for i, b := range list {
+		out[i] = string(b)
+	}
+	return out
+}
+
+// Bytes is the inverse of Texts.
+func Bytes(list []string) [][]byte {
+	out := make([][]byte, len(list))
+	for i, s := range list {
+		out[i] = []byte(s)
+	}
+	return out
 }
 
 // Descriptors that a shim is started with.

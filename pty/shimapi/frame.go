@@ -1,6 +1,7 @@
 package shimapi
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -385,7 +386,9 @@ type FrameReader struct {
 }
 
 // NewFrameReader returns a reader of the frames in r.
-func NewFrameReader(r io.Reader) *FrameReader { return &FrameReader{r: r} }
+func NewFrameReader(r io.Reader) *FrameReader {
+	return &FrameReader{r: bufio.NewReaderSize(r, 4<<10)}
+}
 
 // Next returns the next frame. The payload is valid until the next call. At a
 // clean end it returns io.EOF, within a frame io.ErrUnexpectedEOF, and for a

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,6 +25,9 @@ type AttachOptions struct {
 	History    int // lines of scrollback to bring along
 	DetachKeys tty.DetachKeys
 	Screen     *Screen
+	// Fresh: the session was made a moment ago, with Target its id. What it
+	// printed is shown even if it has ended since.
+	Fresh bool
 }
 
 // Reason is why an attach ended.
@@ -51,7 +53,7 @@ type Outcome struct {
 	Session wire.Info
 	Exit    session.Exit // with Ended
 	Message string
-	Signal  os.Signal // with HungUp, if a signal it was
+	Signal  syscall.Signal // with HungUp, if it was a signal
 }
 
 // Timings of an attach.
@@ -116,8 +118,6 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 	bundle := shimapi.Bundle{Session: first.Dir, Run: first.Session.Run}
 	a.typing = newTyping(bundle, first.Session.ID.Bytes(), role, a.screen.bell)
 	a.logSize.Store(packSize(first.Size))
-	signals := a.catchSignals()
-	defer signal.Stop(signals)
 	resizes := a.screen.terminal.Resizes(ctx)
 	a.takeSize(a.screen.size(), first.Alone && !o.ReadOnly)
 
@@ -128,7 +128,7 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 	inputDone := make(chan struct{})
 	go func() { defer close(inputDone); a.input(ctx) }()
 
-	outcome := a.wait(ctx, signals, resizes)
+	outcome := a.wait(ctx, resizes)
 	cancel()
 	<-outputDone
 	<-inputDone
@@ -136,11 +136,29 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 		a.goodbye(c)
 	}
 	outcome.Session = a.info
+	if outcome.Reason == Lost {
+		a.readExit(&outcome)
+	}
 	return outcome, nil
 }
 
-// register asks the server for the screen and to be listed as attached.
+// register asks the server for the screen and to be listed as attached. A fresh
+// session that has ended already is shown from the beginning of its log.
 func (a *attachment) register(ctx context.Context) (wire.AttachResult, error) {
+	out, err := a.registerLive(ctx)
+	if !a.o.Fresh || !errors.Is(err, session.ErrNotRunning) {
+		return out, err
+	}
+	if out.Session, err = a.m.Status(ctx, a.o.Target); err != nil {
+		return out, err
+	}
+	out.Dir = string(a.m.Tree.Session(out.Session.ID))
+	first, _, err := logstore.Ends(session.Dir(out.Dir).Log())
+	out.Sync = wire.Sync{Position: uint64(first), Size: out.Session.Size}
+	return out, err
+}
+
+func (a *attachment) registerLive(ctx context.Context) (wire.AttachResult, error) {
 	var out wire.AttachResult
 	var err error
 	for range attempts {
@@ -172,6 +190,19 @@ func (a *attachment) params(resumed bool) wire.AttachParams {
 	}
 }
 
+// readExit looks for the exit record of a run whose log was followed from
+// behind its EXIT frame.
+func (a *attachment) readExit(o *Outcome) {
+	select {
+	case <-a.typing.gone:
+	case <-time.After(exitBudget):
+	}
+	r, err := a.typing.bundle.ReadExit()
+	if err == nil && r.Error == "" {
+		o.Reason, o.Exit = Ended, session.Exit{Code: r.Code, Signal: r.Signal}
+	}
+}
+
 // goodbye ends the registration and waits until the server has noticed, so
 // that a listing right after this client's end does not show it any more.
 func (a *attachment) goodbye(c *Conn) {
@@ -183,17 +214,17 @@ func (a *attachment) goodbye(c *Conn) {
 }
 
 // wait returns the first reason to leave, and passes sizes on until then.
-func (a *attachment) wait(ctx context.Context, signals <-chan os.Signal, resizes <-chan tty.Size) Outcome {
+func (a *attachment) wait(ctx context.Context, resizes <-chan tty.Size) Outcome {
 	var pause <-chan time.Time
 	var last time.Time
 	for {
 		select {
 		case o := <-a.leave:
 			return o
-		case sig := <-signals:
-			return Outcome{Reason: HungUp, Signal: sig}
 		case <-ctx.Done():
-			return Outcome{Reason: HungUp}
+			var sig SignalError
+			errors.As(context.Cause(ctx), &sig)
+			return Outcome{Reason: HungUp, Signal: sig.Signal}
 		case _, open := <-resizes:
 			if !open {
 				resizes = nil
@@ -212,12 +243,6 @@ func (a *attachment) wait(ctx context.Context, signals <-chan os.Signal, resizes
 			a.takeSize(a.screen.size(), a.owner.Load())
 		}
 	}
-}
-
-func (a *attachment) catchSignals() chan os.Signal {
-	c := make(chan os.Signal, 4)
-	signal.Notify(c, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
-	return c
 }
 
 // takeSize notes the terminal's size and, if pass is set, gives it to the
@@ -254,6 +279,9 @@ func clientNumber(id session.ID) uint32 {
 // link keeps the registration: when the server is killed, with the next one.
 func (a *attachment) link(ctx context.Context) {
 	c := a.conn.Load()
+	if c == nil {
+		return // it has ended already
+	}
 	a.screen.whenProbed(ctx, func() {
 		// The server had no profile when the screen was asked for.
 		c.Call(ctx, wire.MethodAttach, a.params(true), nil)

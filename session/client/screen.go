@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"agentmux/pty/tty"
@@ -18,7 +20,11 @@ type Screen struct {
 	terminal *tty.Terminal
 	filter   *tty.Filter
 
+	signals chan os.Signal
+	release context.CancelFunc // ends the catching of signals
+
 	writeMu sync.Mutex // one piece of output at a time
+	cutOff  bool       // a piece was not written whole: the books are not right
 
 	mu     sync.Mutex // guards prober
 	prober *tty.Prober
@@ -39,18 +45,40 @@ func OpenScreen(in, out *os.File) (*Screen, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Screen{terminal: t, filter: tty.NewFilter(), prober: tty.NewProber(), probed: make(chan struct{})}, nil
+	return &Screen{
+		terminal: t, filter: tty.NewFilter(), prober: tty.NewProber(),
+		probed: make(chan struct{}), signals: make(chan os.Signal, 4), release: func() {},
+	}, nil
 }
 
+// SignalError is the cause of a context that a signal to this process ended.
+type SignalError struct{ Signal syscall.Signal }
+
+func (e SignalError) Error() string { return e.Signal.String() }
+
 // Begin puts the terminal into raw mode and asks it what it is; the answers
-// come later.
-func (s *Screen) Begin() error {
+// come later. Until End, signals that would kill this process end the context
+// that Begin returns, with a SignalError as its cause: a terminal must not be
+// left raw. The end of ctx itself does not.
+func (s *Screen) Begin(ctx context.Context) (context.Context, error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
+	caught, release := context.WithCancel(context.Background())
+	s.release = release
+	go func() {
+		select {
+		case sig := <-s.signals:
+			cancel(SignalError{sig.(syscall.Signal)})
+		case <-caught.Done():
+			cancel(nil)
+		}
+	}()
 	if err := s.terminal.Raw(); err != nil {
-		return err
+		return ctx, err
 	}
 	s.until = time.Now().Add(lateAnswers)
-	_, err := s.terminal.Write(append(s.filter.Enter(), tty.ProbeSequence()...))
-	return err
+	_, err := s.terminal.WriteContext(ctx, append(s.filter.Enter(), tty.ProbeSequence()...))
+	return ctx, err
 }
 
 // AwaitProfile waits, at most for tty.ProbeTimeout, until the terminal has
@@ -158,13 +186,26 @@ func (s *Screen) Size() (cols, rows int) {
 	return z.Cols, z.Rows
 }
 
+// write writes a piece of output whole. When ctx ends meanwhile the terminal
+// gets a little time to take the rest, since what was filtered is in the books
+// as shown; a terminal that does not take it is noted as cut off.
 func (s *Screen) write(ctx context.Context, p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
-	_, err := s.terminal.WriteContext(ctx, p)
+	bounded, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(leaveBudget, cancel)
+		context.AfterFunc(bounded, func() { timer.Stop() })
+	})
+	defer stop()
+	n, err := s.terminal.WriteContext(bounded, p)
+	if n < len(p) {
+		s.cutOff = true
+	}
 	return err
 }
 
@@ -181,12 +222,20 @@ func (s *Screen) bell() {
 func (s *Screen) End(drain bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveBudget)
 	defer cancel()
-	err := s.write(ctx, s.filter.Leave())
+	leave := s.filter.Leave()
+	if s.cutOff {
+		// End whatever was cut, and switch off all that may be on.
+		leave = append([]byte("\x18\x1b\\"), tty.ResetSequence()...)
+	}
+	err := s.write(ctx, leave)
 	s.mu.Lock()
 	outstanding := s.prober.Outstanding() && time.Now().Before(s.until)
 	s.mu.Unlock()
 	if drain || outstanding {
 		s.terminal.Drain(ctx, drainQuiet)
 	}
-	return errors.Join(err, s.terminal.Restore(), s.terminal.Close())
+	err = errors.Join(err, s.terminal.Restore(), s.terminal.Close())
+	signal.Stop(s.signals)
+	s.release()
+	return err
 }

@@ -103,9 +103,7 @@ func (l launcher) detach(prefix []string, b shimapi.Bundle, launch shimapi.Launc
 	case err != nil:
 		return ready, err
 	}
-	// A shim that failed ends, and its lock with it, before the pipe does.
-	_, err = io.Copy(io.Discard, readyR)
-	return ready, err
+	return ready, nil
 }
 
 // complaint is what the shim wrote down before it ended, if anything.

@@ -350,7 +350,10 @@ func (g *registry) build(in wire.NewParams) (*entry, []string, error) {
 		return nil, nil, err
 	}
 	bundle := shimapi.Bundle{Session: string(dir), Run: 1}
-	launch := shimapi.Launch{Spec: spec, Env: env, Umask: in.Umask, Tree: string(g.s.o.Tree), Version: g.s.o.Version}
+	launch := shimapi.Launch{
+		Spec: spec, Argv: shimapi.Bytes(in.Argv), Dir: []byte(in.Dir), Env: shimapi.Bytes(env),
+		Umask: in.Umask, Tree: string(g.s.o.Tree), Version: g.s.o.Version,
+	}
 	notes, err := g.s.launcher.start(bundle, launch)
 	if err != nil && !g.survived(bundle) {
 		return nil, nil, err

@@ -142,8 +142,8 @@ func (r *run) open() (*logstore.Follower, error) {
 	if k, err := seal.NewestKeyframe(dir, r.session, end); err == nil && k.Position >= first {
 		r.mu.Lock()
 		r.screen = r.newScreen(k.Cols, k.Rows)
-		r.screen.Write(k.Snapshot)
-		r.screen.Write(k.Pending)
+		r.screen.Restore(k.Snapshot)
+		r.screen.Restore(k.Pending)
 		r.position, r.keyed = k.Position, k.Position
 		r.mu.Unlock()
 		from = k.Position
@@ -208,7 +208,7 @@ func (r *run) writeKeyframe() {
 	cols, rows := r.screen.Size()
 	k := seal.Keyframe{
 		Session: r.session, Position: r.position, Cols: cols, Rows: rows,
-		Snapshot: r.screen.Snapshot(vt.SnapshotOptions{History: keyframeLines}), Pending: r.screen.Pending(),
+		Snapshot: r.screen.Snapshot(vt.SnapshotOptions{History: keyframeLines, Keyframe: true}), Pending: r.screen.Pending(),
 	}
 	r.keyed = r.position
 	r.mu.Unlock()

@@ -43,6 +43,10 @@ const (
 	helloBudget    = 10 * time.Second
 	writeBudget    = 10 * time.Second
 	maxConnections = 4096
+	// pace is the least time between two wake-ups by logs: on a small machine
+	// a server that looks at every byte at once competes with the agents and
+	// with the clients that show them.
+	pace = 2 * time.Millisecond
 )
 
 // Server serves one state tree.
@@ -67,7 +71,7 @@ type Server struct {
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watcher, err := logstore.NewWatcher()
+	watcher, err := logstore.NewPacedWatcher(pace)
 	if err != nil {
 		return fmt.Errorf("watch logs: %w", err)
 	}
