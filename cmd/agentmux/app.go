@@ -36,6 +36,7 @@ type app struct {
 	in       *os.File
 	out, err *os.File
 	getenv   func(string) string
+	ran      bool // a verb has begun: what was wrong before is a usage error
 }
 
 func newApp() *app {
@@ -111,7 +112,21 @@ prints, and brings you back to the exact screen.
 		a.logCommand(), a.killCommand(), a.renameCommand(), a.sendCommand(), a.captureCommand(),
 		a.waitCommand(), a.removeCommand(), a.resetCommand(), a.serverCommand(), a.versionCommand(),
 	)
+	a.noteRuns(root)
 	return root
+}
+
+// noteRuns makes every verb note that it has begun.
+func (a *app) noteRuns(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			a.ran = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		a.noteRuns(sub)
+	}
 }
 
 // usageError is a command line that makes no sense.
@@ -151,6 +166,10 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 func (a *app) exit(err error) int {
 	if err == nil {
 		return exitOK
+	}
+	var usage usageError
+	if !a.ran && !errors.As(err, &usage) {
+		err = usageError{err, "'agentmux --help' shows the commands"}
 	}
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(a.err, "agentmux: error: "+session.Printable(text))

@@ -99,7 +99,7 @@ func (l *Lock) NoteStart(now time.Time) time.Duration {
 	if err == nil || errors.Is(err, io.EOF) {
 		json.Unmarshal(data[:n], &f) // nonsense counts as none
 	}
-	if age := now.Sub(f.Last); age < 0 || age > quickDeath+backoff(f.Count) {
+	if age := now.Sub(f.Last); age < -maxBackoff || age > quickDeath+backoff(f.Count) {
 		f.Count = 0
 	}
 	wait := backoff(f.Count)

@@ -129,6 +129,7 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 	go func() { defer close(inputDone); a.input(ctx) }()
 
 	outcome := a.wait(ctx, resizes)
+	a.typing.settle(leaveBudget)
 	cancel()
 	<-outputDone
 	<-inputDone
@@ -370,7 +371,8 @@ func outcomeOf(err error) Outcome {
 // show writes the snapshot and what follows. It returns only with an error,
 // or nil when ctx has ended.
 func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Sync) error {
-	out := a.screen.filter.Filter(nil, at.Snapshot)
+	out := a.screen.filter.Filter(nil, a.screen.scrollAway())
+	out = a.screen.filter.Filter(out, at.Snapshot)
 	out = a.screen.filter.Filter(out, at.Pending)
 	a.logSize.Store(packSize(at.Size))
 	for {

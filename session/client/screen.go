@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -29,6 +30,7 @@ type Screen struct {
 	mu     sync.Mutex // guards prober
 	prober *tty.Prober
 	until  time.Time // late answers are waited for
+	used   bool      // a snapshot was shown
 	probed chan struct{}
 	done   bool // probed is closed
 	typed  []byte
@@ -207,6 +209,21 @@ func (s *Screen) write(ctx context.Context, p []byte) error {
 		s.cutOff = true
 	}
 	return err
+}
+
+// scrollAway is what goes before the first snapshot: it moves what the shell
+// has on the screen into the terminal's own scrollback, since the snapshot is
+// painted over it.
+func (s *Screen) scrollAway() []byte {
+	if s.used {
+		return nil
+	}
+	s.used = true
+	rows := s.size().Rows
+	if rows <= 0 {
+		return nil
+	}
+	return append([]byte("\x1b[999;1H"), bytes.Repeat([]byte{'\n'}, rows)...)
 }
 
 // bell tells the user that something typed was not taken.

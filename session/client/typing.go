@@ -49,6 +49,7 @@ type typing struct {
 	resize   *shimapi.Resize // to be sent
 	paused   time.Time       // until then nothing is sent
 	sending  bool            // run is in the middle of sending
+	settled  chan struct{}   // closed, if there is one, when nothing is held any more
 	conn     *shimapi.Conn
 }
 
@@ -282,6 +283,32 @@ func (t *typing) forget(sequence uint64) {
 	}
 	t.frames = t.frames[n:]
 	t.sent = max(0, t.sent-n)
+	t.tellSettled()
+}
+
+// settle waits until all that was added has been taken by the shim, at most
+// for d.
+func (t *typing) settle(d time.Duration) {
+	t.mu.Lock()
+	t.settled = make(chan struct{})
+	settled := t.settled
+	t.tellSettled()
+	t.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-settled:
+	case <-t.gone:
+	case <-timer.C:
+	}
+}
+
+// tellSettled wakes who waits in settle. t.mu is held.
+func (t *typing) tellSettled() {
+	if t.settled != nil && len(t.frames) == 0 {
+		close(t.settled)
+		t.settled = nil
+	}
 }
 
 // rewind sends again from the first frame that was not taken, after a pause.
@@ -295,6 +322,7 @@ func (t *typing) rewind() {
 func (t *typing) giveUp() {
 	t.frames, t.sent, t.inFlight, t.held, t.group = nil, 0, 0, 0, 0
 	t.writer, t.sequence = shimapi.NewWriter(), 0
+	t.tellSettled()
 	if t.uncertain != nil {
 		go t.uncertain()
 	}
