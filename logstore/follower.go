@@ -457,6 +457,9 @@ func (f *Follower) wait(ctx context.Context) error {
 		f.seg.rest()
 	}
 	d := f.patience()
+	if f.sub.watch != nil && f.sub.watcher.notify.isPrivate() {
+		return f.sub.watcher.notify.wait(ctx, f.sub, d)
+	}
 	var tick <-chan time.Time
 	if d > 0 {
 		tick = f.tick(d)

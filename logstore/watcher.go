@@ -27,7 +27,16 @@ func NewWatcher() (*Watcher, error) { return NewPacedWatcher(0) }
 // that a busy log costs it a wake-up for many writes.
 func NewPacedWatcher(pace time.Duration) (*Watcher, error) {
 	w := &Watcher{clock: systemClock(), done: make(chan struct{})}
-	w.notify = newNotifier(pace)
+	w.notify = newNotifier(pace, false)
+	return w, nil
+}
+
+// NewPrivateWatcher is NewWatcher for a single follower, which then waits for
+// the kernel itself and not for a goroutine in between: that saves a hand-over
+// for each key that a user types. It must not be given a second follower.
+func NewPrivateWatcher() (*Watcher, error) {
+	w := &Watcher{clock: systemClock(), done: make(chan struct{})}
+	w.notify = newNotifier(0, true)
 	return w, nil
 }
 

@@ -2,7 +2,9 @@ package logstore
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -27,6 +29,8 @@ var remoteFS = map[uint32]string{
 type notifier struct {
 	file    *os.File
 	pace    time.Duration
+	private bool   // the only follower reads the events itself, into buf
+	buf     []byte // of a private notifier
 	closing chan struct{}
 	done    chan struct{}
 
@@ -43,14 +47,19 @@ type watch struct {
 	lost atomic.Bool // the kernel has removed it, or the directory moved away
 }
 
-func newNotifier(pace time.Duration) *notifier {
+func newNotifier(pace time.Duration, private bool) *notifier {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if err != nil {
 		return nil
 	}
 	n := &notifier{
-		file: os.NewFile(uintptr(fd), "inotify"), pace: pace,
+		file: os.NewFile(uintptr(fd), "inotify"), pace: pace, private: private,
 		closing: make(chan struct{}), done: make(chan struct{}), watches: make(map[int32]*watch),
+	}
+	if private {
+		close(n.done)
+		n.buf = make([]byte, eventBytes)
+		return n
 	}
 	go n.run()
 	return n
@@ -116,10 +125,53 @@ func (n *notifier) control(call func(fd int) (int, error)) (result int, err erro
 	return result, err
 }
 
+// eventBytes is how much is read of what happened at a time.
+const eventBytes = 4 << 10
+
+func (n *notifier) isPrivate() bool { return n != nil && n.private }
+
+// wait reads events until s is woken, d has passed (0: for ever) or ctx ends.
+// It is called by the one follower of a private notifier.
+func (n *notifier) wait(ctx context.Context, s *subscription, d time.Duration) error {
+	deadline := time.Time{}
+	if d > 0 {
+		deadline = time.Now().Add(d)
+	}
+	n.file.SetReadDeadline(deadline)
+	passed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		n.file.SetReadDeadline(time.Unix(1, 0))
+		close(passed)
+	})
+	defer func() {
+		if !stop() {
+			<-passed
+		}
+	}()
+	for {
+		select {
+		case <-s.wake:
+			return nil
+		default:
+		}
+		k, err := n.file.Read(n.buf)
+		switch {
+		case err == nil:
+			n.dispatch(n.buf[:k])
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		default:
+			return ErrClosed
+		}
+	}
+}
+
 // run reads events until the descriptor is closed.
 func (n *notifier) run() {
 	defer close(n.done)
-	buf := make([]byte, 16<<10)
+	buf := make([]byte, eventBytes)
 	for {
 		k, err := n.file.Read(buf)
 		if err != nil {

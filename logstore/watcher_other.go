@@ -3,6 +3,7 @@
 package logstore
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -13,8 +14,11 @@ type notifier struct{}
 
 type watch struct{ lost atomic.Bool }
 
-func newNotifier(time.Duration) *notifier { return nil }
+func newNotifier(time.Duration, bool) *notifier { return nil }
 
 func (*notifier) close() error                     { return nil }
 func (*notifier) add(string, *subscription) *watch { return nil }
 func (*notifier) remove(*watch, *subscription)     {}
+
+func (*notifier) isPrivate() bool                                          { return false }
+func (*notifier) wait(context.Context, *subscription, time.Duration) error { return nil }

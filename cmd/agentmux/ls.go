@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -59,11 +60,24 @@ func (a *app) list(cmd *cobra.Command, o listOptions) error {
 	rows := [][]string{{"NAME", "STATE", "COMMAND", "DIRECTORY", "STARTED", "ATTACHED", "LOG"}}
 	for _, s := range sessions {
 		rows = append(rows, []string{
-			session.Printable(s.Name), stateText(s), shorten(session.Quote(s.Command), 40), shorten(session.Printable(s.Dir), 40),
+			session.Printable(s.Name), stateText(s), shorten(session.Quote(cut(s.Command)), 40), shorten(session.Printable(s.Dir), 40),
 			ago(s.Started), attachedText(s), logText(s),
 		})
 	}
 	return printTable(a.out, rows)
+}
+
+// cut leaves of a command line what a table can show of it.
+func cut(argv []string) []string {
+	const words, bytes = 40, 200
+	out := make([]string, 0, min(len(argv), words))
+	for _, arg := range argv[:min(len(argv), words)] {
+		if len(arg) > bytes {
+			arg = strings.ToValidUTF8(arg[:bytes], "")
+		}
+		out = append(out, arg)
+	}
+	return out
 }
 
 // stateText is the state, with what belongs to it.
@@ -130,16 +144,20 @@ func byteCount(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, suffix)
 }
 
-// shorten cuts a text to a number of columns.
+// shorten cuts a text to a number of columns. It looks at no more of the text
+// than it shows, and at no rune twice: command lines may be very long.
 func shorten(s string, columns int) string {
-	if vt.StringWidth(s) <= columns {
-		return s
+	width, fits := 0, 0
+	for i, r := range s {
+		width += vt.StringWidth(string(r))
+		if width > columns {
+			return s[:fits] + "…"
+		}
+		if width < columns {
+			fits = i + utf8.RuneLen(r)
+		}
 	}
-	runes := []rune(s)
-	for vt.StringWidth(string(runes)) > columns-1 {
-		runes = runes[:len(runes)-1]
-	}
-	return string(runes) + "…"
+	return s
 }
 
 // printTable prints rows in columns that line up for wide characters too.

@@ -107,7 +107,7 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 		return Outcome{}, err
 	}
 	a.info, a.dir = first.Session, session.Dir(first.Dir)
-	if a.watcher, err = logstore.NewWatcher(); err != nil {
+	if a.watcher, err = logstore.NewPrivateWatcher(); err != nil {
 		return Outcome{}, fmt.Errorf("watch the log: %w", err)
 	}
 	defer a.watcher.Close()
@@ -285,7 +285,7 @@ func (a *attachment) link(ctx context.Context) {
 	}
 	a.screen.whenProbed(ctx, func() {
 		// The server had no profile when the screen was asked for.
-		c.Call(ctx, wire.MethodAttach, a.params(true), nil)
+		a.conn.Load().Call(ctx, wire.MethodAttach, a.params(true), nil)
 	})
 	for {
 		for n := range c.Notices {
