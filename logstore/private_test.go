@@ -3,6 +3,7 @@ package logstore
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 )
@@ -25,7 +26,8 @@ func TestPrivateWatcher(t *testing.T) {
 	}
 	defer f.Close()
 	const frames = 2000
-	go func() {
+	var writing sync.WaitGroup
+	writing.Go(func() {
 		var b Batch
 		for i := range frames {
 			b.Reset()
@@ -35,7 +37,7 @@ func TestPrivateWatcher(t *testing.T) {
 				return
 			}
 		}
-	}()
+	})
 	ctx := withTimeout(t)
 	for seen := 0; seen < frames; {
 		fr, err := f.Next(ctx)
@@ -65,5 +67,6 @@ func TestPrivateWatcher(t *testing.T) {
 	if err := <-ended; !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
+	writing.Wait()
 	w.Close(EndAsked)
 }

@@ -60,15 +60,15 @@ func (a *app) list(cmd *cobra.Command, o listOptions) error {
 	rows := [][]string{{"NAME", "STATE", "COMMAND", "DIRECTORY", "STARTED", "ATTACHED", "LOG"}}
 	for _, s := range sessions {
 		rows = append(rows, []string{
-			session.Printable(s.Name), stateText(s), shorten(session.Quote(cut(s.Command)), 40), shorten(session.Printable(s.Dir), 40),
+			session.Printable(s.Name), stateText(s), shorten(session.Quote(beginning(s.Command)), 40), shorten(session.Printable(s.Dir), 40),
 			ago(s.Started), attachedText(s), logText(s),
 		})
 	}
 	return printTable(a.out, rows)
 }
 
-// cut leaves of a command line what a table can show of it.
-func cut(argv []string) []string {
+// beginning leaves of a command line what a table can show of it.
+func beginning(argv []string) []string {
 	const words, bytes = 40, 200
 	out := make([]string, 0, min(len(argv), words))
 	for _, arg := range argv[:min(len(argv), words)] {
