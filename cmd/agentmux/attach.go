@@ -19,7 +19,7 @@ func (a *app) attachCommand() *cobra.Command {
 	var o client.AttachOptions
 	var keys string
 	cmd := &cobra.Command{
-		Use:   "attach [-r] [--history N] [NAME]",
+		Use:   "attach [-r] [--take-over] [--history N] [NAME]",
 		Short: "Show a session on this terminal",
 		Long: `Show a session on this terminal and type at it. Ctrl-\ (or the keys given with
 --detach-keys or in AGENTMUX_DETACH_KEYS) leaves it running. To send that key
@@ -46,6 +46,7 @@ the one live session is meant.`,
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&o.ReadOnly, "read-only", "r", false, "only look: nothing typed here reaches the session")
+	f.BoolVar(&o.TakeOver, "take-over", false, "make all other clients leave")
 	f.IntVar(&o.History, "history", 0, "also bring `N` lines that scrolled off into this terminal's scrollback")
 	f.StringVar(&keys, "detach-keys", "", `key or keys that leave, such as ctrl-b,d, or none (ctrl-\)`)
 	return cmd

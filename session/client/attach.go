@@ -22,7 +22,8 @@ type AttachOptions struct {
 	// Target is the session's name, a unique prefix or its id.
 	Target     string
 	ReadOnly   bool
-	History    int // lines of scrollback to bring along
+	TakeOver   bool // make all other clients leave
+	History    int  // lines of scrollback to bring along
 	DetachKeys tty.DetachKeys
 	Screen     *Screen
 	// Fresh: the session was made a moment ago, with Target its id. What it
@@ -188,6 +189,7 @@ func (a *attachment) params(resumed bool) wire.AttachParams {
 	return wire.AttachParams{
 		Target: target, Client: a.id, Size: session.Size{Cols: size.Cols, Rows: size.Rows},
 		ReadOnly: a.o.ReadOnly, History: a.o.History, Profile: a.screen.profile(), PID: os.Getpid(), Resumed: resumed,
+		TakeOver: a.o.TakeOver, SSHAgent: a.m.Getenv("SSH_AUTH_SOCK"),
 	}
 }
 

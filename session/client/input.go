@@ -1,10 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"syscall"
+	"time"
 
+	"agentmux/pty/proctree"
 	"agentmux/pty/shimapi"
 	"agentmux/pty/tty"
 )
@@ -95,4 +99,29 @@ func (a *attachment) typeInput(in tty.Input) {
 	if !a.typing.add(kind, in.Bytes, more) {
 		a.screen.bell()
 	}
+	if in.Kind == tty.Key && suspends(in.Bytes) {
+		time.AfterFunc(stopPatience, a.continueAgent)
+	}
+}
+
+// stopPatience is how long after a suspend key an agent has usually stopped.
+const stopPatience = 200 * time.Millisecond
+
+// suspends reports whether a key is Ctrl-Z, as a byte or as the kitty keyboard
+// protocol has it.
+func suspends(key []byte) bool {
+	return bytes.IndexByte(key, 0x1a) >= 0 || bytes.HasPrefix(key, []byte("\x1b[122;5"))
+}
+
+// continueAgent continues an agent that a suspend key has stopped. Under a
+// shell the shell would; here nobody else can, and the agent, which leads its
+// session, would be stopped for good.
+func (a *attachment) continueAgent() {
+	agent, err := proctree.Find(a.info.AgentPID)
+	if err != nil || agent.State != 'T' || agent.Session != agent.PID {
+		return
+	}
+	a.typing.signal(shimapi.Signal{
+		Operation: shimapi.OpSignal, Target: shimapi.TargetAgent, Signal: uint16(syscall.SIGCONT),
+	})
 }

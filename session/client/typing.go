@@ -115,6 +115,16 @@ func (t *typing) sendDirect() bool {
 	return t.conn.Send(last) == nil
 }
 
+// signal passes a signal on, if the shim can be reached at the moment.
+func (t *typing) signal(s shimapi.Signal) {
+	t.mu.Lock()
+	conn := t.conn
+	t.mu.Unlock()
+	if conn != nil {
+		conn.Send(s)
+	}
+}
+
 // setSize asks for a size; it goes out before input that is added later.
 func (t *typing) setSize(r shimapi.Resize) {
 	t.mu.Lock()

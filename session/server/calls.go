@@ -82,6 +82,14 @@ func (s *Server) attach(ctx context.Context, p *peer, in wire.AttachParams) (wir
 	if r == nil {
 		return wire.AttachResult{}, notRunning(e)
 	}
+	if in.TakeOver && !in.Resumed {
+		e.dismiss("taken over from another terminal")
+	}
+	if in.SSHAgent != "" && !in.Resumed {
+		if err := e.pointSSHAgent(in.SSHAgent); err != nil {
+			s.o.Log.Warn("point the session's SSH_AUTH_SOCK", "session", e.id, "err", err)
+		}
+	}
 	alone := e.register(p, in)
 	out := wire.AttachResult{Dir: string(e.dir), Alone: alone}
 	if !in.Resumed {

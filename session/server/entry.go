@@ -271,17 +271,36 @@ func (e *entry) register(p *peer, in wire.AttachParams) (alone bool) {
 		}
 		alone = alone && v.ReadOnly
 	}
+	before := e.typists()
 	e.viewers[p] = in
 	if e.run != nil {
 		e.run.setProfile(in.Profile)
+		if before == 0 && e.typists() > 0 && !in.Resumed {
+			e.run.tellFocus(true)
+		}
 	}
 	return alone
+}
+
+// typists counts the viewers that may type. e.mu is held.
+func (e *entry) typists() int {
+	n := 0
+	for _, v := range e.viewers {
+		if !v.ReadOnly {
+			n++
+		}
+	}
+	return n
 }
 
 func (e *entry) unregister(p *peer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	before := e.typists()
 	delete(e.viewers, p)
+	if e.run != nil && before > 0 && e.typists() == 0 {
+		e.run.tellFocus(false)
+	}
 }
 
 // dismiss asks all viewers to leave and returns how many there were. They no
@@ -292,6 +311,9 @@ func (e *entry) dismiss(reason string) int {
 	n := len(e.viewers)
 	for p := range e.viewers {
 		p.notify(wire.Notice{Kind: wire.NoticeDetach, Reason: reason})
+	}
+	if e.run != nil && e.typists() > 0 {
+		e.run.tellFocus(false)
 	}
 	clear(e.viewers)
 	return n

@@ -349,6 +349,10 @@ func (g *registry) build(in wire.NewParams) (*entry, []string, error) {
 	if err := writeBundle(dir, record, spec); err != nil {
 		return nil, nil, err
 	}
+	env, err := stableSSHAgent(string(dir), env)
+	if err != nil {
+		return nil, nil, err
+	}
 	bundle := shimapi.Bundle{Session: string(dir), Run: 1}
 	launch := shimapi.Launch{
 		Spec: spec, Argv: shimapi.Bytes(in.Argv), Dir: []byte(in.Dir), Env: shimapi.Bytes(env),

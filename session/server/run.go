@@ -41,6 +41,7 @@ type run struct {
 	done    sync.WaitGroup
 	shim    *shimLink
 	writer  shimapi.Writer // of answers to the program's questions
+	focus   shimapi.Writer // of focus reports
 
 	mu       sync.Mutex
 	screen   *vt.Terminal
@@ -65,14 +66,36 @@ func startRun(e *entry) *run {
 		caught: make(chan struct{}), ended: make(chan struct{}),
 		waiters: make(map[*waiter]struct{}),
 	}
-	sum := sha256.Sum256(append([]byte("agentmux answers"), r.session[:]...))
-	r.writer = shimapi.Writer(sum[:16])
+	r.writer, r.focus = fixedWriter("answers", r.session), fixedWriter("focus", r.session)
 	r.screen = r.newScreen(session.DefaultSize.Cols, session.DefaultSize.Rows)
 	r.shim = newShimLink(e.bundle, r.session)
 	following := make(chan struct{})
 	r.done.Go(func() { defer close(following); r.follow(ctx) })
 	r.done.Go(func() { r.watch(ctx, following) })
 	return r
+}
+
+// fixedWriter is a writer that is the same for every server of the session, so
+// that no two of them type the same thing.
+func fixedWriter(purpose string, session [16]byte) shimapi.Writer {
+	sum := sha256.Sum256(append([]byte("agentmux "+purpose), session[:]...))
+	return shimapi.Writer(sum[:16])
+}
+
+// tellFocus tells a program that asked for focus reports (DECSET 1004) that its
+// first viewer has come or its last one has left. Their own terminals report
+// what happens in between. Its sequence is the time: it only grows.
+func (r *run) tellFocus(in bool) {
+	if !r.modes().Focus {
+		return
+	}
+	report := "\x1b[O"
+	if in {
+		report = "\x1b[I"
+	}
+	r.shim.send(shimapi.Input{
+		Writer: r.focus, Sequence: uint64(time.Now().UnixNano()), Kind: shimapi.KindReply, Data: []byte(report),
+	})
 }
 
 // stop ends the following, not the run.

@@ -107,7 +107,11 @@ type AttachParams struct {
 	History  int          `msgpack:"history,omitempty"` // lines of scrollback wanted
 	Profile  Profile      `msgpack:"profile"`
 	PID      int          `msgpack:"pid"`
-	Resumed  bool         `msgpack:"resumed,omitempty"` // no snapshot wanted
+	Resumed  bool         `msgpack:"resumed,omitempty"`   // no snapshot wanted
+	TakeOver bool         `msgpack:"take_over,omitempty"` // all other viewers are to leave
+	// SSHAgent is the viewer's SSH_AUTH_SOCK, to which the session's own is
+	// pointed.
+	SSHAgent string `msgpack:"ssh_agent,omitempty"`
 }
 
 // Profile is what the viewer's terminal said of itself; empty fields are not
