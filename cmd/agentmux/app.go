@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -98,9 +99,9 @@ prints, and brings you back to the exact screen.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.list(cmd, listOptions{})
-		},
+		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
+			return a.list(ctx, m, listOptions{})
+		}),
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{err, "'" + cmd.CommandPath() + " --help' shows the options"}
@@ -234,6 +235,20 @@ func statusOf(err error) int {
 		}
 	}
 	return exitFailed
+}
+
+// verb is what a command does with the state tree and its arguments.
+type verb func(ctx context.Context, m *client.Mux, args []string) error
+
+// with makes a command of a verb.
+func (a *app) with(do verb) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		m, err := a.mux()
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), m, args)
+	}
 }
 
 // completeNames completes the names of sessions for commands that take one

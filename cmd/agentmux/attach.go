@@ -30,19 +30,15 @@ the one live session is meant.`,
 		Example:           "  agentmux attach refactor",
 		Args:              usageArgs(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: a.completeNames(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) (err error) {
 			if o.DetachKeys, err = a.detachKeys(keys); err != nil {
 				return err
 			}
-			if o.Target, err = targetOf(cmd.Context(), m, args); err != nil {
+			if o.Target, err = targetOf(ctx, m, args); err != nil {
 				return err
 			}
-			return a.attachTo(cmd.Context(), m, o)
-		},
+			return a.attachTo(ctx, m, o)
+		}),
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&o.ReadOnly, "read-only", "r", false, "only look: nothing typed here reaches the session")
@@ -211,18 +207,14 @@ func (a *app) detachCommand() *cobra.Command {
 		Example:           "  agentmux detach refactor",
 		Args:              usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.completeNames(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
-			n, err := m.Detach(cmd.Context(), args[0])
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
+			n, err := m.Detach(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			say(a.out, fmt.Sprintf("%d client(s) detached", n))
 			return nil
-		},
+		}),
 	}
 }
 

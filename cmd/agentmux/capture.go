@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"agentmux/session/client"
 	"agentmux/session/wire"
 )
 
@@ -18,13 +20,9 @@ func (a *app) captureCommand() *cobra.Command {
 		Example:           "  agentmux capture refactor",
 		Args:              usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.completeNames(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			in.Name = args[0]
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
-			got, err := m.Capture(cmd.Context(), in)
+			got, err := m.Capture(ctx, in)
 			if err != nil {
 				return err
 			}
@@ -43,7 +41,7 @@ func (a *app) captureCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintln(a.out, strings.Join(lines, "\n"))
 			return err
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&in.ANSI, "ansi", false, "keep colours and attributes")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"agentmux/pty/shimapi"
 	"agentmux/session"
+	"agentmux/session/client"
 )
 
 // defaultGrace is the time between the polite signals and SIGKILL.
@@ -28,7 +30,7 @@ Names are taken literally: no prefixes here.`,
   agentmux kill --signal CONT refactor`,
 		Args:              usageArgs(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: a.completeNames(0),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			number := 0
 			if signalName != "" {
 				sig, err := shimapi.ParseSignalName(signalName)
@@ -42,10 +44,10 @@ Names are taken literally: no prefixes here.`,
 			}
 			var failed []error
 			for _, name := range args {
-				failed = append(failed, a.kill(cmd, name, number, grace))
+				failed = append(failed, a.kill(ctx, m, name, number, grace))
 			}
 			return joinErrors(failed)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&signalName, "signal", "", "send only this signal, by name or number")
 	cmd.Flags().DurationVar(&grace, "grace", defaultGrace, "time between TERM and KILL")
@@ -71,12 +73,8 @@ func joinErrors(errs []error) error {
 	return first
 }
 
-func (a *app) kill(cmd *cobra.Command, name string, number int, grace time.Duration) error {
-	m, err := a.mux()
-	if err != nil {
-		return err
-	}
-	info, err := m.Kill(cmd.Context(), name, number, grace)
+func (a *app) kill(ctx context.Context, m *client.Mux, name string, number int, grace time.Duration) error {
+	info, err := m.Kill(ctx, name, number, grace)
 	if err != nil {
 		return err
 	}
@@ -100,17 +98,13 @@ func (a *app) renameCommand() *cobra.Command {
 		Short:             "Give a session another name",
 		Args:              usageArgs(cobra.ExactArgs(2)),
 		ValidArgsFunction: a.completeNames(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			if err := session.CheckName(args[1]); err != nil {
 				return err
 			}
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
-			_, err = m.Rename(cmd.Context(), args[0], args[1])
+			_, err := m.Rename(ctx, args[0], args[1])
 			return err
-		},
+		}),
 	}
 }
 
@@ -121,20 +115,16 @@ func (a *app) removeCommand() *cobra.Command {
 		Long:              "Delete ended sessions with their logs. A live session is refused. Names are taken literally: no prefixes here.",
 		Args:              usageArgs(cobra.MinimumNArgs(1)),
 		ValidArgsFunction: a.completeNames(0),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			var failed []error
 			for _, name := range args {
-				info, err := m.Remove(cmd.Context(), name)
+				info, err := m.Remove(ctx, name)
 				failed = append(failed, err)
 				if err == nil {
 					say(a.out, "removed "+info.Name)
 				}
 			}
 			return joinErrors(failed)
-		},
+		}),
 	}
 }

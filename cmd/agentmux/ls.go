@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"agentmux/pty/vt"
 	"agentmux/session"
+	"agentmux/session/client"
 	"agentmux/session/wire"
 )
 
@@ -29,21 +31,17 @@ func (a *app) listCommand() *cobra.Command {
 		Short:   "List sessions",
 		Long:    "List sessions: live ones first, then those that ended within a day; with --all, those that ended at any time.",
 		Args:    usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.list(cmd, o)
-		},
+		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
+			return a.list(ctx, m, o)
+		}),
 	}
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "list ended sessions of any age too")
 	return cmd
 }
 
-func (a *app) list(cmd *cobra.Command, o listOptions) error {
-	m, err := a.mux()
-	if err != nil {
-		return err
-	}
-	sessions, err := m.List(cmd.Context(), o.all)
+func (a *app) list(ctx context.Context, m *client.Mux, o listOptions) error {
+	sessions, err := m.List(ctx, o.all)
 	if err != nil {
 		return err
 	}
@@ -196,12 +194,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Example:           "  agentmux status refactor",
 		Args:              usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.completeNames(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
-			info, err := m.Status(cmd.Context(), args[0])
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
+			info, err := m.Status(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -212,7 +206,7 @@ func (a *app) statusCommand() *cobra.Command {
 				}{listSchema, info})
 			}
 			return printTable(a.out, statusRows(info))
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

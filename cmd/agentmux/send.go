@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agentmux/session/client"
 	"agentmux/session/wire"
 )
 
@@ -25,18 +27,14 @@ checked: look with 'agentmux capture' or 'agentmux wait'.`,
   agentmux send --key ctrl-c refactor`,
 		Args:              usageArgs(cobra.RangeArgs(1, 2)),
 		ValidArgsFunction: a.completeNames(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			in.Name = args[0]
 			if err := a.sendText(&in, file, args[1:]); err != nil {
 				return err
 			}
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
-			_, err = m.Send(cmd.Context(), in)
+			_, err := m.Send(ctx, in)
 			return err
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&in.Enter, "enter", false, "press Enter at the end")

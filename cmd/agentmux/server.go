@@ -27,7 +27,7 @@ func (a *app) serverCommand() *cobra.Command {
 		Long: `The server keeps the screens of your sessions and answers all commands. It is
 started when it is needed and comes back when it dies; agents do not notice.`,
 		Args: usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serverStatus(cmd.Context(), false) },
+		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error { return a.serverStatus(ctx, m, false) }),
 	}
 	cmd.AddCommand(a.serverRunCommand(), a.serverStartCommand(), a.serverStatusCommand(), a.serverStopCommand())
 	return cmd
@@ -39,22 +39,18 @@ func (a *app) serverRunCommand() *cobra.Command {
 		Use:   "run [--wait]",
 		Short: "Serve in the foreground, as a service manager wants it",
 		Args:  usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
+		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
 			var announce *os.File
 			if ready {
 				announce = os.NewFile(shimapi.ServerReadyFD, "ready")
 				syscall.CloseOnExec(shimapi.ServerReadyFD)
 			}
-			err = a.serve(cmd.Context(), m, inherit, wait, announce)
+			err := a.serve(ctx, m, inherit, wait, announce)
 			if err != nil && announce != nil {
 				fmt.Fprintln(announce, err)
 			}
 			return err
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&wait, "wait", false, "wait for a server that runs already to end")
@@ -148,17 +144,13 @@ func (a *app) serverStartCommand() *cobra.Command {
 		Use:   "start",
 		Short: "Start the server if none runs",
 		Args:  usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
-			c, err := m.Connect(cmd.Context(), true)
+		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
+			c, err := m.Connect(ctx, true)
 			if err != nil {
 				return err
 			}
 			return c.Close()
-		},
+		}),
 	}
 }
 
@@ -168,7 +160,7 @@ func (a *app) serverStatusCommand() *cobra.Command {
 		Use:   "status [--json]",
 		Short: "Show the server; with none the status is 5",
 		Args:  usageArgs(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serverStatus(cmd.Context(), asJSON) },
+		RunE:  a.with(func(ctx context.Context, m *client.Mux, _ []string) error { return a.serverStatus(ctx, m, asJSON) }),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -184,11 +176,7 @@ type serverStatusJSON struct {
 	Live    *int    `json:"live_sessions"`
 }
 
-func (a *app) serverStatus(ctx context.Context, asJSON bool) error {
-	m, err := a.mux()
-	if err != nil {
-		return err
-	}
+func (a *app) serverStatus(ctx context.Context, m *client.Mux, asJSON bool) error {
 	v, err := m.ServerVersion(ctx)
 	if asJSON && (err == nil || errors.Is(err, session.ErrNoServer)) {
 		out := serverStatusJSON{Schema: listSchema}
@@ -220,12 +208,8 @@ func (a *app) serverStopCommand() *cobra.Command {
 ends a session. 'agentmux new', 'agentmux attach' and 'agentmux server start'
 start the server again.`,
 		Args: usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
-			live, err := m.StopServer(cmd.Context())
+		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
+			live, err := m.StopServer(ctx)
 			if err != nil {
 				return err
 			}
@@ -235,6 +219,6 @@ start the server again.`,
 			}
 			say(a.out, text)
 			return nil
-		},
+		}),
 	}
 }

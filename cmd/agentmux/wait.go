@@ -27,23 +27,18 @@ The status is 4 if it did not happen in time.`,
   agentmux wait --until 'text=[0-9]+ passed' tests`,
 		Args:              usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.completeNames(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := a.mux()
-			if err != nil {
-				return err
-			}
-			ctx := cmd.Context()
+		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			if timeout > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
-			err = a.wait(ctx, m, until, args[0])
+			err := a.wait(ctx, m, until, args[0])
 			if errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("wait for %s: %w after %v", args[0], session.ErrTimeout, timeout)
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&until, "until", "exit", "what to wait for: exit, or text=REGULAR-EXPRESSION")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time (never)")

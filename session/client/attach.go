@@ -93,6 +93,7 @@ type attachment struct {
 	size    atomic.Uint64
 	logSize atomic.Uint64 // the newest SIZE of the log
 	owner   atomic.Bool   // the last to have set the size is this client
+	asked   atomic.Uint64 // the size that the session has or was last asked to have
 	conn    atomic.Pointer[Conn]
 }
 
@@ -119,6 +120,7 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 	bundle := shimapi.Bundle{Session: first.Dir, Run: first.Session.Run}
 	a.typing = newTyping(bundle, first.Session.ID.Bytes(), role, a.screen.bell)
 	a.logSize.Store(packSize(first.Size))
+	a.asked.Store(packSize(first.Size))
 	resizes := a.screen.terminal.Resizes(ctx)
 	a.takeSize(a.screen.size(), first.Alone && !o.ReadOnly)
 
@@ -261,7 +263,7 @@ func (a *attachment) takeSize(z tty.Size, pass bool) {
 		return
 	}
 	a.owner.Store(true)
-	if a.logSize.Load() == packSize(clamped) {
+	if a.asked.Swap(packSize(clamped)) == packSize(clamped) {
 		return
 	}
 	a.typing.setSize(shimapi.Resize{
@@ -451,7 +453,11 @@ func (a *attachment) sized(frame logstore.Frame) {
 		return
 	}
 	a.logSize.Store(packSize(session.Size{Cols: int(z.Cols), Rows: int(z.Rows)}))
-	a.owner.Store(z.Client == clientNumber(a.id))
+	own := z.Client == clientNumber(a.id)
+	a.owner.Store(own)
+	if !own { // an own size that comes back may be older than the one asked for last
+		a.asked.Store(packSize(session.Size{Cols: int(z.Cols), Rows: int(z.Rows)}))
+	}
 }
 
 // ended is the outcome that an EXIT frame tells, once the shim is gone.

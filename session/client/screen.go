@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -242,7 +243,7 @@ func (s *Screen) End(drain bool) error {
 	leave := s.filter.Leave()
 	if s.cutOff {
 		// End whatever was cut, and switch off all that may be on.
-		leave = append([]byte("\x18\x1b\\"), tty.ResetSequence()...)
+		leave = slices.Concat([]byte("\x18\x1b\\"), leave, tty.ResetSequence())
 	}
 	err := s.write(ctx, leave)
 	s.mu.Lock()

@@ -239,9 +239,11 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 	conn.SetReadDeadline(time.Time{})
 	var calls sync.WaitGroup
-	defer calls.Wait()
-	defer cancel()
-	defer s.registry.leave(peer)
+	defer func() { // in this order: a call that is under way may register the peer
+		cancel()
+		calls.Wait()
+		s.registry.leave(peer)
+	}()
 	for {
 		t, payload, err := peer.conn.Receive()
 		if err != nil {
