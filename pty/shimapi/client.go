@@ -13,6 +13,10 @@ import (
 // answers at once; one that is stopped must not hold anybody up.
 const dialBudget = 5 * time.Second
 
+// sendBudget is how long a shim may leave a frame unread, as one that is
+// stopped does. The connection is given up then.
+const sendBudget = 10 * time.Second
+
 // NewWriter returns a writer id that nobody else has.
 func NewWriter() Writer {
 	var w Writer
@@ -97,12 +101,15 @@ func (c *Conn) Next() (any, error) {
 // appender is a message that knows its own frame.
 type appender interface{ Append([]byte) []byte }
 
-// Send writes one frame: an Input, a Resize or a Signal.
+// Send writes one frame: an Input, a Resize or a Signal. It may wait for a shim
+// that does not read; after an error the connection is closed.
 func (c *Conn) Send(m appender) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out = m.Append(c.out[:0])
+	c.conn.SetWriteDeadline(time.Now().Add(sendBudget))
 	if _, err := c.conn.Write(c.out); err != nil {
+		c.conn.Close() // a frame may have gone out in part
 		return fmt.Errorf("write to the shim: %w", err)
 	}
 	if cap(c.out) > 256<<10 {

@@ -52,10 +52,11 @@ const (
 //
 // Kept back: pops of keyboard levels and titles that the program did not push.
 //
-// All else passes byte for byte, with two exceptions where terminals disagree:
+// All else passes byte for byte, with three exceptions where terminals disagree:
 // controls and characters in the middle of a sequence are put before it or
-// dropped, and the C1 forms of CSI, OSC and the like become those with ESC. An unfinished sequence, or character, is held
-// back until its end, at most 4 KiB of it; strings that are longer, such as
+// dropped, malformed control sequences are dropped, and the C1 forms of CSI, OSC
+// and the like become those with ESC. An unfinished sequence, or character, is
+// held back until its end, at most 4 KiB of it; strings that are longer, such as
 // images, pass through from there. Output does not depend on how the input was
 // cut.
 //

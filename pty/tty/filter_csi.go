@@ -68,6 +68,9 @@ func (f *Filter) csi(dst, raw, body []byte) []byte {
 		f.unanswered(raw)
 		return f.remove(dst, raw)
 	}
+	if malformed(c.params) {
+		return f.remove(dst, raw)
+	}
 	if len(c.inter) > 0 {
 		return f.interCSI(dst, raw, c)
 	}
@@ -83,6 +86,18 @@ func (f *Filter) csi(dst, raw, body []byte) []byte {
 		return f.kittyKeys(dst, raw, c)
 	}
 	return f.emit(dst, raw)
+}
+
+// malformed: a private marker or an intermediate among the parameters. Terminals
+// ignore such a sequence (vt100.net's "CSI ignore"), or each reads another one in
+// it, so that no book about it would be right.
+func malformed(params []byte) bool {
+	for _, c := range params {
+		if c < '0' || c > ';' {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *Filter) sgr(dst, raw, body []byte) []byte {

@@ -85,17 +85,18 @@ func fixedWriter(purpose string, session [16]byte) shimapi.Writer {
 // tellFocus tells a program that asked for focus reports (DECSET 1004) that its
 // first viewer has come or its last one has left. Their own terminals report
 // what happens in between. Its sequence is the time: it only grows.
-func (r *run) tellFocus(in bool) {
+func (r *run) tellFocus(has bool) {
 	if !r.modes().Focus {
 		return
 	}
 	report := "\x1b[O"
-	if in {
+	if has {
 		report = "\x1b[I"
 	}
-	r.shim.send(shimapi.Input{
+	in := shimapi.Input{
 		Writer: r.focus, Sequence: uint64(time.Now().UnixNano()), Kind: shimapi.KindReply, Data: []byte(report),
-	})
+	}
+	go r.shim.send(in) // the caller holds a lock, and a shim that is stopped does not read
 }
 
 // stop ends the following, not the run.
