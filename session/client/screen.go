@@ -41,6 +41,9 @@ type Screen struct {
 // still recognised as such.
 const lateAnswers = 5 * time.Second
 
+// answersWithin is how long after the probe the way out waits for them.
+const answersWithin = time.Second
+
 // OpenScreen prepares the terminal of the two files. It returns
 // tty.ErrNotTerminal if there is none, and changes nothing yet.
 func OpenScreen(in, out *os.File) (*Screen, error) {
@@ -234,6 +237,28 @@ func (s *Screen) bell() {
 	s.write(ctx, []byte{'\a'})
 }
 
+// swallowAnswers waits for the answers to the probe that a slow terminal still
+// owes, lest the shell gets them, and reports whether it owed any. A terminal
+// that has said nothing for answersWithin is one that never will.
+func (s *Screen) swallowAnswers(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.prober.Outstanding() || time.Now().After(s.until) {
+		return false
+	}
+	ctx, cancel := context.WithDeadline(ctx, s.until.Add(answersWithin-lateAnswers))
+	defer cancel()
+	buf := make([]byte, 1024)
+	for s.prober.Outstanding() {
+		n, err := s.terminal.Read(ctx, buf)
+		if err != nil {
+			break
+		}
+		s.prober.Feed(buf[:n])
+	}
+	return true
+}
+
 // End switches off what is on, swallows what the terminal still has to say to
 // us, and leaves settings and flags as they were found. It may be called more
 // than once.
@@ -246,10 +271,7 @@ func (s *Screen) End(drain bool) error {
 		leave = slices.Concat([]byte("\x18\x1b\\"), leave, tty.ResetSequence())
 	}
 	err := s.write(ctx, leave)
-	s.mu.Lock()
-	outstanding := s.prober.Outstanding() && time.Now().Before(s.until)
-	s.mu.Unlock()
-	if drain || outstanding {
+	if s.swallowAnswers(ctx) || drain {
 		s.terminal.Drain(ctx, drainQuiet)
 	}
 	err = errors.Join(err, s.terminal.Restore(), s.terminal.Close())
