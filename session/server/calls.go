@@ -90,8 +90,8 @@ func (s *Server) attach(ctx context.Context, p *peer, in wire.AttachParams) (wir
 			s.o.Log.Warn("point the session's SSH_AUTH_SOCK", "session", e.id, "err", err)
 		}
 	}
-	alone := e.register(p, in)
-	out := wire.AttachResult{Dir: string(e.dir), Alone: alone}
+	alone, attention := e.register(p, in)
+	out := wire.AttachResult{Dir: string(e.dir), Alone: alone, Attention: attention}
 	if !in.Resumed {
 		if out.Sync, err = r.sync(ctx, in.History); err != nil {
 			e.unregister(p)

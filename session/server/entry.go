@@ -258,9 +258,9 @@ func (e *entry) info() wire.Info {
 	return in
 }
 
-// register notes a client as a viewer and reports whether no other one that
-// may type is there.
-func (e *entry) register(p *peer, in wire.AttachParams) (alone bool) {
+// register notes a client as a viewer. It reports whether no other one that
+// may type is there, and what the program did to be noticed while none was.
+func (e *entry) register(p *peer, in wire.AttachParams) (alone bool, attention string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	alone = true
@@ -273,13 +273,17 @@ func (e *entry) register(p *peer, in wire.AttachParams) (alone bool) {
 	}
 	before := e.typists()
 	e.viewers[p] = in
-	if e.run != nil {
-		e.run.setProfile(in.Profile)
-		if before == 0 && e.typists() > 0 && !in.Resumed {
+	if e.run == nil {
+		return alone, ""
+	}
+	e.run.setProfile(in.Profile)
+	if before == 0 && e.typists() > 0 {
+		attention = e.run.setWatched(true)
+		if !in.Resumed {
 			e.run.tellFocus(true)
 		}
 	}
-	return alone
+	return alone, attention
 }
 
 // typists counts the viewers that may type. e.mu is held.
@@ -299,6 +303,7 @@ func (e *entry) unregister(p *peer) {
 	before := e.typists()
 	delete(e.viewers, p)
 	if e.run != nil && before > 0 && e.typists() == 0 {
+		e.run.setWatched(false)
 		e.run.tellFocus(false)
 	}
 }
@@ -313,6 +318,7 @@ func (e *entry) dismiss(reason string) int {
 		p.notify(wire.Notice{Kind: wire.NoticeDetach, Reason: reason})
 	}
 	if e.run != nil && e.typists() > 0 {
+		e.run.setWatched(false)
 		e.run.tellFocus(false)
 	}
 	clear(e.viewers)

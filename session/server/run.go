@@ -51,6 +51,7 @@ type run struct {
 	output   time.Time         // of the last output
 	lost     uint64            // bytes, by the log's GAP frames
 	waiters  map[*waiter]struct{}
+	away     attention
 }
 
 // waiter waits for a text to be shown.
@@ -73,6 +74,19 @@ func startRun(e *entry) *run {
 	r.done.Go(func() { defer close(following); r.follow(ctx) })
 	r.done.Go(func() { r.watch(ctx, following) })
 	return r
+}
+
+// setWatched says whether a viewer is there that may type, and returns what
+// there is to tell the first one.
+func (r *run) setWatched(watched bool) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := ""
+	if watched && !r.away.watched {
+		told = r.away.take()
+	}
+	r.away.watched = watched
+	return told
 }
 
 // fixedWriter is a writer that is the same for every server of the session, so
@@ -109,6 +123,7 @@ func (r *run) newScreen(cols, rows int) *vt.Terminal {
 	return vt.New(cols, rows, vt.Options{
 		HistoryLines: historyLines, HistoryBytes: historyBytes,
 		Reply:     func(p []byte) { r.replies = append(r.replies, p...) },
+		Event:     r.away.note,
 		ScrollOff: r.scrolledOff,
 	})
 }

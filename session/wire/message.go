@@ -134,6 +134,9 @@ type AttachResult struct {
 	Sync
 	// Alone: no other viewer that may type is attached.
 	Alone bool `msgpack:"alone,omitempty"`
+	// Attention is what the program did to be noticed while nobody was there,
+	// on one line of printable text.
+	Attention string `msgpack:"attention,omitempty"`
 }
 
 // Sync is a screen. Snapshot is to be written to the terminal, then Pending,
