@@ -1,7 +1,6 @@
 package logstore
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -232,5 +231,3 @@ func (s *segmentReader) close() error {
 	s.buf, s.big = nil, nil
 	return s.file.Close()
 }
-
-var errNoSegment = errors.New("no segment")

@@ -173,6 +173,7 @@ func (a *app) exit(err error) int {
 		err = usageError{err, "'agentmux --help' shows the commands"}
 	}
 	if text := err.Error(); text != "" {
+		text = strings.ReplaceAll(text, "\n", "; ") // joined errors
 		fmt.Fprintln(a.err, "agentmux: error: "+session.Printable(text))
 	}
 	if hint := hintOf(err); hint != "" {

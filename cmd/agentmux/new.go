@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -99,6 +100,8 @@ func (a *app) newRequest(o newOptions, argv []string) (client.NewOptions, error)
 		if i := strings.IndexByte(kv, '='); i <= 0 {
 			return n, usageError{fmt.Errorf("--env %q is not of the form KEY=VALUE", kv), "for example --env DEBUG=1"}
 		}
+		name, _, _ := strings.Cut(kv, "=")
+		n.Env = slices.DeleteFunc(n.Env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
 		n.Env = append(n.Env, kv)
 	}
 	n.Umask = syscall.Umask(0)

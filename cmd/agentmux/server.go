@@ -66,7 +66,7 @@ func (a *app) serve(ctx context.Context, m *client.Mux, inherit, wait bool, read
 	if err := m.Tree.Make(); err != nil {
 		return err
 	}
-	lock, err := takeServerLock(m, inherit, wait)
+	lock, err := takeServerLock(ctx, m, inherit, wait)
 	if err != nil {
 		return err
 	}
@@ -89,25 +89,50 @@ func (a *app) serve(ctx context.Context, m *client.Mux, inherit, wait bool, read
 	return server.Run(ctx, o)
 }
 
-func takeServerLock(m *client.Mux, inherit, wait bool) (*shimapi.Lock, error) {
+// takeServerLock takes the lock of the tree. To serve by name is an explicit
+// start, so the mark of a stopped server goes, but only from who has the lock.
+func takeServerLock(ctx context.Context, m *client.Mux, inherit, wait bool) (*shimapi.Lock, error) {
 	path := m.Tree.ServerLock()
 	if inherit {
 		return shimapi.InheritLock(shimapi.ServerLockFD, path), nil
 	}
-	if err := os.Remove(m.Tree.Stopped()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the mark of the stopped server: %w", err)
-	}
-	if wait {
-		return shimapi.WaitLock(path)
-	}
 	lock, err := shimapi.TryLock(path)
+	if wait && errors.Is(err, shimapi.ErrLocked) {
+		lock, err = waitServerLock(ctx, path)
+	}
 	if errors.Is(err, shimapi.ErrLocked) {
 		return nil, &wire.Error{
 			Code: "busy", Message: "a server is running already",
 			Hint: "'agentmux server status' shows it; --wait waits for its end",
 		}
 	}
-	return lock, err
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(m.Tree.Stopped()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("remove the mark of the stopped server: %w", err), lock.Release())
+	}
+	return lock, nil
+}
+
+// waitServerLock waits for the lock until ctx ends. The wait itself cannot be
+// broken off, so its goroutine is left to the end of the process.
+func waitServerLock(ctx context.Context, path string) (*shimapi.Lock, error) {
+	type result struct {
+		lock *shimapi.Lock
+		err  error
+	}
+	got := make(chan result, 1)
+	go func() {
+		lock, err := shimapi.WaitLock(path)
+		got <- result{lock, err}
+	}()
+	select {
+	case r := <-got:
+		return r.lock, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the running server to end: %w", ctx.Err())
+	}
 }
 
 // maxServerLog is where the server's log is begun anew.

@@ -113,7 +113,7 @@ func TestNoteStartBacksOff(t *testing.T) {
 	if got := lock.NoteStart(now); got != maxBackoff {
 		t.Errorf("after many: %v", got)
 	}
-	if got := lock.NoteStart(now.Add(time.Hour)); got != 0 {
+	if got := lock.NoteStart(now.Add(maxBackoff + quickDeath + time.Second)); got != 0 {
 		t.Errorf("after an hour: %v", got)
 	}
 	lock.File().WriteAt([]byte("nonsense"), 0)

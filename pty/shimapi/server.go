@@ -75,31 +75,31 @@ func Stopped(tree string) bool {
 // ServerArgs is the command line of a server, after the program's name.
 func ServerArgs() []string { return []string{"server", "run", "--inherit"} }
 
-// Failures counts how often in a row a server ended within moments of its
+// failures counts how often in a row a server ended within moments of its
 // start. The count is kept in the lock file by those who hold the lock.
-type Failures struct {
+type failures struct {
 	Count int       `json:"failures"`
-	Last  time.Time `json:"last"`
+	Last  time.Time `json:"last"` // start
 }
 
 // backoff limits.
 const (
 	quickDeath   = 2 * time.Second
 	firstBackoff = 100 * time.Millisecond
-	maxBackoff   = 10 * time.Second
+	maxBackoff   = time.Second // a server that may be well again is not missed for longer
 )
 
 // NoteStart counts a start of the server at the time now, in the lock file,
 // and returns how long to wait before it: nothing unless servers keep dying at
 // once.
 func (l *Lock) NoteStart(now time.Time) time.Duration {
-	var f Failures
+	var f failures
 	data := make([]byte, 256)
 	n, err := l.f.ReadAt(data, 0)
 	if err == nil || errors.Is(err, io.EOF) {
 		json.Unmarshal(data[:n], &f) // nonsense counts as none
 	}
-	if age := now.Sub(f.Last); age < -maxBackoff || age > quickDeath+backoff(f.Count) {
+	if lived := now.Sub(f.Last); lived < -maxBackoff || lived > quickDeath {
 		f.Count = 0
 	}
 	wait := backoff(f.Count)

@@ -95,6 +95,10 @@ type attachment struct {
 	owner   atomic.Bool   // the last to have set the size is this client
 	asked   atomic.Uint64 // the size that the session has or was last asked to have
 	conn    atomic.Pointer[Conn]
+
+	view    *view                // nil: the program's bytes are passed through; output's
+	pane    atomic.Pointer[pane] // what the view shows, nil without one
+	resized waker                // ends output's waits when the terminal's size has changed
 }
 
 // Attach shows a session on the user's terminal until its end, the detach key,
@@ -254,6 +258,7 @@ func (a *attachment) wait(ctx context.Context, resizes <-chan tty.Size) Outcome 
 // session unless that has it already. A terminal without a size changes
 // nothing.
 func (a *attachment) takeSize(z tty.Size, pass bool) {
+	defer a.resized.wake()
 	if z.Cols <= 0 || z.Rows <= 0 {
 		return
 	}
@@ -343,6 +348,9 @@ func (a *attachment) output(ctx context.Context, at wire.Sync) {
 			if at, err = a.resync(ctx); err == nil {
 				continue
 			}
+		case errors.Is(err, errSwitch):
+			at = a.switchView(ctx, f.Position())
+			continue
 		case err == nil, ctx.Err() != nil:
 			return
 		}
@@ -372,13 +380,15 @@ func outcomeOf(err error) Outcome {
 	return Outcome{Reason: HungUp, Message: err.Error()}
 }
 
-// show writes the snapshot and what follows. It returns only with an error,
-// or nil when ctx has ended.
+// show writes the snapshot and what follows, or draws them in a terminal of
+// another size. It returns only with an error, or nil when ctx has ended.
 func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Sync) error {
+	if a.begin(at) {
+		return a.showView(ctx, f)
+	}
 	out := a.screen.filter.Filter(nil, a.screen.scrollAway())
 	out = a.screen.filter.Filter(out, at.Snapshot)
 	out = a.screen.filter.Filter(out, at.Pending)
-	a.logSize.Store(packSize(at.Size))
 	for {
 		frame, err := f.TryNext()
 		if errors.Is(err, logstore.ErrNotYet) || len(out) >= 64<<10 {
@@ -389,7 +399,13 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 			}
 		}
 		if errors.Is(err, logstore.ErrNotYet) {
-			frame, err = f.Next(ctx)
+			frame, err = a.next(ctx, f, 0)
+		}
+		if errors.Is(err, errWoken) {
+			if a.misfit() {
+				return errSwitch
+			}
+			continue
 		}
 		if err != nil && !passable(err) {
 			a.screen.write(ctx, out)
@@ -400,6 +416,9 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 			out = a.screen.filter.Filter(out, frame.Payload)
 		case logstore.TypeSize:
 			a.sized(frame)
+			if a.misfit() {
+				return errors.Join(a.screen.write(ctx, out), errSwitch)
+			}
 		case logstore.TypeExit:
 			if err := a.screen.write(ctx, out); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"agentmux/pty/shimapi"
 	"agentmux/session"
@@ -172,6 +173,18 @@ func dialServer(ctx context.Context, tree session.Tree, version string) (*Conn, 
 	if err != nil {
 		return nil, record, err
 	}
-	c, err := greet(ctx, nc, version)
+	hello, cancel := context.WithTimeout(ctx, helloBudget)
+	defer cancel()
+	c, err := greet(hello, nc, version)
+	if hello.Err() != nil && ctx.Err() == nil {
+		err = errSilent
+	}
 	return c, record, err
 }
+
+// helloBudget is how long a server that takes a connection may take to say
+// hello. One that serves does so at once; one that is stopped never does.
+const helloBudget = 5 * time.Second
+
+// errSilent: the server takes connections and says nothing.
+var errSilent = errors.New("it takes connections but says nothing; is it stopped?")

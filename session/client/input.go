@@ -88,6 +88,10 @@ func (a *attachment) typeInput(in tty.Input) {
 	switch in.Kind {
 	case tty.Reply:
 		return
+	case tty.Mouse:
+		if in.Bytes = a.pane.Load().mouse(in.Bytes); in.Bytes == nil {
+			return
+		}
 	case tty.Paste:
 		kind, more = shimapi.KindPaste, !in.Last
 	}

@@ -2,10 +2,12 @@ package client
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"agentmux/logstore"
@@ -177,7 +179,7 @@ func newLines(w *bufio.Writer, o LogOptions) *lines {
 func (l *lines) frame(frame logstore.Frame) error {
 	switch frame.Type {
 	case logstore.TypeOut:
-		l.screen.Write(frame.Payload)
+		l.write(frame.Payload)
 	case logstore.TypeSize:
 		if z, err := logstore.DecodeSize(frame.Payload); err == nil {
 			l.screen.Resize(int(z.Cols), int(z.Rows))
@@ -188,6 +190,42 @@ func (l *lines) frame(frame logstore.Frame) error {
 		}
 	}
 	return l.err
+}
+
+// leavesAlternate are the sequences by which full-screen programs leave the
+// alternate screen (DECRST 1049, 1047, 47).
+var leavesAlternate = regexp.MustCompile(`\x1b\[\?(?:1049|1047|47)l`)
+
+// write shows output. What the alternate screen shows when a program leaves it
+// is all that is left of it, so it is put out then.
+func (l *lines) write(p []byte) {
+	for l.screen.AltScreen() || bytes.Contains(p, []byte("\x1b[?")) {
+		at := leavesAlternate.FindIndex(p)
+		if at == nil {
+			break
+		}
+		l.screen.Write(p[:at[0]])
+		if l.screen.AltScreen() {
+			l.rows(l.screen.Lines())
+		}
+		l.screen.Write(p[at[0]:at[1]])
+		p = p[at[1]:]
+	}
+	l.screen.Write(p)
+}
+
+// rows puts out a screen, without the blank rows at its end.
+func (l *lines) rows(rows []vt.Line) {
+	for len(rows) > 0 && strings.TrimSpace(rows[len(rows)-1].Text()) == "" {
+		rows = rows[:len(rows)-1]
+	}
+	for _, row := range rows {
+		l.row(row)
+	}
+	if l.joined.Len() > 0 {
+		l.line(l.joined.String())
+		l.joined.Reset()
+	}
 }
 
 // row takes a row that has left the screen.
@@ -246,16 +284,7 @@ func (l *lines) release() {
 
 // end puts out the screen as it was left.
 func (l *lines) end() error {
-	rows := l.screen.Lines()
-	for len(rows) > 0 && strings.TrimSpace(rows[len(rows)-1].Text()) == "" {
-		rows = rows[:len(rows)-1]
-	}
-	for _, row := range rows {
-		l.row(row)
-	}
-	if l.joined.Len() > 0 {
-		l.line(l.joined.String())
-	}
+	l.rows(l.screen.Lines())
 	l.release()
 	return l.err
 }

@@ -83,11 +83,18 @@ func (m *Mux) connect(ctx context.Context, mayStart bool) (*Conn, error) {
 	began, asked := time.Now(), false
 	for {
 		c, record, err := dialServer(ctx, m.Tree, m.Version)
-		if err == nil {
+		switch {
+		case err == nil:
 			return c, nil
-		}
-		if errors.Is(err, session.ErrVersion) {
+		case errors.Is(err, session.ErrVersion):
 			return nil, m.versionError(err)
+		case errors.Is(err, errSilent):
+			return nil, m.unreachable(err)
+		}
+		if !mayStart {
+			if locked, lockErr := shimapi.Locked(m.Tree.ServerLock()); lockErr == nil && !locked {
+				return nil, session.ErrNoServer
+			}
 		}
 		if mayStart {
 			startErr := m.tryStart(ctx)

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"syscall"
@@ -95,6 +96,12 @@ func (e *entry) stop() {
 	if r := e.live(); r != nil {
 		r.stop()
 	}
+}
+
+// removed reports whether somebody has deleted the session's directory.
+func (e *entry) removed() bool {
+	_, err := os.Lstat(string(e.dir))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (e *entry) setUnknown(err error) {

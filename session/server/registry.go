@@ -205,6 +205,10 @@ func (g *registry) list(in wire.ListParams) wire.ListResult {
 	infos := []wire.Info{}
 	for _, e := range g.all() {
 		info := e.info()
+		if info.State != session.Running && e.removed() {
+			g.forget(e)
+			continue
+		}
 		if in.All || info.Ended == nil || time.Since(*info.Ended) < recentlyEnded {
 			infos = append(infos, info)
 		}
@@ -219,6 +223,15 @@ func (g *registry) list(in wire.ListParams) wire.ListResult {
 		return b.Created.Compare(a.Created)
 	})
 	return wire.ListResult{Sessions: infos}
+}
+
+// forget drops a session of which nothing is left on disk.
+func (g *registry) forget(e *entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.entries[e.id] == e {
+		delete(g.entries, e.id)
+	}
 }
 
 // create makes a session and starts its first run. The same id always means
@@ -456,9 +469,7 @@ func (g *registry) remove(t wire.Target) (wire.Info, error) {
 			Hint: fmt.Sprintf("'agentmux kill %s' ends it first", info.Name),
 		})
 	}
-	g.mu.Lock()
-	delete(g.entries, e.id)
-	g.mu.Unlock()
+	g.forget(e)
 	e.stop()
 	if err := os.RemoveAll(string(e.dir)); err != nil {
 		return wire.Info{}, fmt.Errorf("remove session %s: %w", info.Name, err)

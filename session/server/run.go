@@ -51,7 +51,28 @@ type run struct {
 	output   time.Time         // of the last output
 	lost     uint64            // bytes, by the log's GAP frames
 	waiters  map[*waiter]struct{}
+	expected map[*expectation]struct{}
 	away     attention
+}
+
+// expectation waits for the program to print anything at all.
+type expectation struct {
+	printed chan struct{} // closed at the first output
+	cancel  func()
+}
+
+// expectOutput waits for output from now on. The caller cancels it.
+func (r *run) expectOutput() *expectation {
+	e := &expectation{printed: make(chan struct{})}
+	e.cancel = func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.expected, e)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expected[e] = struct{}{}
+	return e
 }
 
 // waiter waits for a text to be shown.
@@ -65,7 +86,7 @@ func startRun(e *entry) *run {
 	r := &run{
 		e: e, session: e.id.Bytes(), cancel: cancel,
 		caught: make(chan struct{}), ended: make(chan struct{}),
-		waiters: make(map[*waiter]struct{}),
+		waiters: make(map[*waiter]struct{}), expected: make(map[*expectation]struct{}),
 	}
 	r.writer, r.focus = fixedWriter("answers", r.session), fixedWriter("focus", r.session)
 	r.screen = r.newScreen(session.DefaultSize.Cols, session.DefaultSize.Rows)
@@ -197,6 +218,10 @@ func (r *run) feed(f *logstore.Follower, frame logstore.Frame) {
 	case logstore.TypeOut:
 		r.screen.Write(frame.Payload)
 		r.output = f.Wall(frame)
+		for e := range r.expected {
+			close(e.printed)
+		}
+		clear(r.expected)
 	case logstore.TypeSize:
 		if z, err := logstore.DecodeSize(frame.Payload); err == nil {
 			r.screen.Resize(int(z.Cols), int(z.Rows))

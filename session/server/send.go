@@ -16,6 +16,31 @@ import (
 // an Enter that comes in the same read as the text for a line end within it.
 const settle = 150 * time.Millisecond
 
+// readBudget is how long a program may take to show that it has read the text,
+// by printing anything. One that prints nothing gets its Enter then.
+const readBudget = 2 * time.Second
+
+// settle waits until the program has printed something, and then as long as
+// agents need to tell an Enter from a line end.
+func (e *expectation) settle(ctx context.Context) error {
+	timer := time.NewTimer(readBudget)
+	defer timer.Stop()
+	select {
+	case <-e.printed:
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	timer.Reset(settle)
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // send types text, keys and Enter at a session.
 func (s *Server) send(ctx context.Context, in wire.SendParams) (wire.Info, error) {
 	in.Exact = true
@@ -34,6 +59,8 @@ func (s *Server) send(ctx context.Context, in wire.SendParams) (wire.Info, error
 		return wire.Info{}, err
 	}
 	t := typist{r: r, writer: shimapi.Writer(in.Writer), modes: r.modes()}
+	read := r.expectOutput()
+	defer read.cancel()
 	if err := t.text(ctx, in.Text); err != nil {
 		return wire.Info{}, err
 	}
@@ -48,10 +75,8 @@ func (s *Server) send(ctx context.Context, in wire.SendParams) (wire.Info, error
 	}
 	if in.Enter {
 		if in.Text != "" {
-			select {
-			case <-time.After(settle):
-			case <-ctx.Done():
-				return wire.Info{}, ctx.Err()
+			if err := read.settle(ctx); err != nil {
+				return wire.Info{}, err
 			}
 		}
 		if err := t.group(ctx, shimapi.KindSend, "\r"); err != nil {
