@@ -95,6 +95,7 @@ type attachment struct {
 	owner   atomic.Bool   // the last to have set the size is this client
 	asked   atomic.Uint64 // the size that the session has or was last asked to have
 	conn    atomic.Pointer[Conn]
+	told    wire.Profile // with the first registration
 
 	view    *view                // nil: the program's bytes are passed through; output's
 	pane    atomic.Pointer[pane] // what the view shows, nil without one
@@ -174,7 +175,9 @@ func (a *attachment) registerLive(ctx context.Context) (wire.AttachResult, error
 		if c, err = a.m.Connect(ctx, true); err != nil {
 			return out, err
 		}
-		if err = c.Call(ctx, wire.MethodAttach, a.params(false), &out); err == nil {
+		in := a.params(false)
+		a.told = in.Profile
+		if err = c.Call(ctx, wire.MethodAttach, in, &out); err == nil {
 			a.conn.Store(c)
 			return out, nil
 		}
@@ -292,9 +295,11 @@ func (a *attachment) link(ctx context.Context) {
 	if c == nil {
 		return // it has ended already
 	}
+	told := a.told
 	a.screen.whenProbed(ctx, func() {
-		// The server had no profile when the screen was asked for.
-		a.conn.Load().Call(ctx, wire.MethodAttach, a.params(true), nil)
+		if a.screen.profile() != told { // the screen was asked for before the terminal had answered
+			a.conn.Load().Call(ctx, wire.MethodAttach, a.params(true), nil)
+		}
 	})
 	for {
 		for n := range c.Notices {

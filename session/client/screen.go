@@ -153,11 +153,8 @@ func (s *Screen) finishProbe() {
 }
 
 // whenProbed calls f, on a goroutine of its own, once the terminal has
-// answered, unless it had before or ctx ends first.
+// answered, unless ctx ends first.
 func (s *Screen) whenProbed(ctx context.Context, f func()) {
-	if s.wasProbed() {
-		return
-	}
 	go func() {
 		select {
 		case <-s.probed:
