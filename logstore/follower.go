@@ -57,6 +57,10 @@ func Open(dir string, from Position) (*Follower, error) {
 // Position is that of the next frame: where a later follower goes on.
 func (f *Follower) Position() Position { return f.pos }
 
+// Buffered reports whether more was read already than has been returned, so
+// that the next frame may be had without asking the system.
+func (f *Follower) Buffered() bool { return f.seg != nil && f.seg.buffered() > 0 }
+
 // Close releases the follower.
 func (f *Follower) Close() error {
 	if f.closed {

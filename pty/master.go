@@ -81,7 +81,8 @@ func (m *Master) Name() string { return m.name }
 
 // Read waits until the program has printed something and then takes all there
 // is, up to len(p): the kernel hands out about 4 KiB at a time, so one call may
-// be many read(2). It returns io.EOF when every descriptor of the slave side is
+// be many read(2). A short one is the last: there is hardly more to be had, and
+// an echo should not wait for the proof. It returns io.EOF when every descriptor of the slave side is
 // closed, and os.ErrDeadlineExceeded after the deadline.
 func (m *Master) Read(p []byte) (int, error) {
 	n := 0
@@ -100,6 +101,9 @@ func (m *Master) Read(p []byte) (int, error) {
 				return true
 			}
 			n += got
+			if got < ShortRead {
+				return true
+			}
 		}
 		return true
 	})
@@ -111,6 +115,10 @@ func (m *Master) Read(p []byte) (int, error) {
 	}
 	return 0, readErr
 }
+
+// ShortRead is a number of bytes well below what one read(2) returns of a
+// program that prints without a pause.
+const ShortRead = 256
 
 // masterError turns EIO, by which Linux says that the slave side is closed,
 // and the end of file of other systems into io.EOF.

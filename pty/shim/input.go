@@ -35,6 +35,7 @@ type input struct {
 	writers  map[shimapi.Writer]*writer
 	uses     uint64
 	size     pty.Size
+	client   uint32 // that has set it
 	newest   uint64 // number of the newest size applied
 	sizes    uint64 // number of the newest size asked for
 	stopped  bool
@@ -240,18 +241,22 @@ func (in *input) resizeNow() {
 	}
 }
 
-// apply sets a size unless a newer one or the same is set already. The log
-// gets to know it before the program does.
+// apply sets a size unless a newer one is set, or the same for the same client.
+// The log gets to know it before the program does.
 func (in *input) apply(c sizeChange) {
 	if c.number <= in.newest || in.stopped {
 		return
 	}
 	in.newest = c.number
-	if c.size == in.size {
+	if c.size == in.size && c.client == in.client {
 		return
 	}
-	in.size = c.size
+	same := c.size == in.size
+	in.size, in.client = c.size, c.client
 	in.logSize(c.size, c.client)
+	if same {
+		return // whose it is is news to the clients, not to the program
+	}
 	if err := in.s.master.SetSize(c.size); err != nil {
 		in.s.complain(err)
 	}

@@ -217,14 +217,20 @@ func TestWritersAreForgottenOldestFirst(t *testing.T) {
 func TestSizeKeepsItsPlaceInTheInput(t *testing.T) {
 	k := newKeyboard(t, true)
 	k.resize(shimapi.Resize{Cols: 100, Rows: 30, Client: 7})
-	k.resize(shimapi.Resize{Cols: 100, Rows: 30, Client: 8})
+	k.reads("")
+	k.resize(shimapi.Resize{Cols: 100, Rows: 30, Client: 7})
 	k.resize(shimapi.Resize{}) // no size at all
 	k.reads("")
 	if _, size := k.state(); size != (pty.Size{Cols: 100, Rows: 30}) {
 		t.Errorf("size %v", size)
 	}
-	if got := k.loggedSizes(); len(got) != 1 || got[0].Cols != 100 || got[0].Client < 7 {
+	if got := k.loggedSizes(); len(got) != 1 || got[0].Cols != 100 || got[0].Client != 7 {
 		t.Errorf("logged %+v: the same size again is no news", got)
+	}
+	k.resize(shimapi.Resize{Cols: 100, Rows: 30, Client: 8})
+	k.reads("")
+	if got := k.loggedSizes(); len(got) != 2 || got[1].Client != 8 {
+		t.Errorf("logged %+v: whose size it is has changed", got)
 	}
 }
 

@@ -263,6 +263,9 @@ func (s *shim) read() {
 			s.output.Add(uint64(n))
 			s.log.Out(buf[:n])
 		}
+		if n < pty.ShortRead {
+			runtime.Gosched() // to the appender: an echo goes to the log before the next read
+		}
 		ended := s.exited.Load()
 		if ended && bound.IsZero() {
 			bound = time.Now().Add(drainBound)

@@ -66,6 +66,10 @@ const (
 	// output while so many bytes wait is shown the newest screen instead.
 	slowWrite = 200 * time.Millisecond
 	farBehind = 1 << 20
+	// maxPiece is how much output is written at a time, in bytes, and echoPiece
+	// what is so little that it goes out before the log is asked for more.
+	maxPiece  = 64 << 10
+	echoPiece = 256
 	// leaveBudget bounds the way out on a terminal that takes no output.
 	leaveBudget = time.Second
 	// drainQuiet is how long the terminal must be silent before it is handed
@@ -89,13 +93,14 @@ type attachment struct {
 	typing  *typing
 	watcher *logstore.Watcher
 
-	leave   chan Outcome // capacity for every goroutine
-	size    atomic.Uint64
+	leave   chan Outcome  // capacity for every goroutine
 	logSize atomic.Uint64 // the newest SIZE of the log
 	owner   atomic.Bool   // the last to have set the size is this client
 	asked   atomic.Uint64 // the size that the session has or was last asked to have
 	conn    atomic.Pointer[Conn]
 	told    wire.Profile // with the first registration
+	damaged atomic.Bool  // the terminal was resized, and the session was not
+	behind  atomic.Bool  // more of the log is known than is shown
 
 	view    *view                // nil: the program's bytes are passed through; output's
 	pane    atomic.Pointer[pane] // what the view shows, nil without one
@@ -127,7 +132,7 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 	a.logSize.Store(packSize(first.Size))
 	a.asked.Store(packSize(first.Size))
 	resizes := a.screen.terminal.Resizes(ctx)
-	a.takeSize(a.screen.size(), first.Alone && !o.ReadOnly)
+	a.takeSize(a.screen.size(), first.Alone, false)
 
 	outputDone := make(chan struct{})
 	go func() { defer close(outputDone); a.output(ctx, first.Sync) }()
@@ -249,36 +254,45 @@ func (a *attachment) wait(ctx context.Context, resizes <-chan tty.Size) Outcome 
 				continue
 			}
 			last = time.Now()
-			a.takeSize(a.screen.size(), a.owner.Load())
+			a.windowChanged()
 		case <-pause:
 			pause, last = nil, time.Now()
-			a.takeSize(a.screen.size(), a.owner.Load())
+			a.windowChanged()
 		}
 	}
 }
 
-// takeSize notes the terminal's size and, if pass is set, gives it to the
-// session unless that has it already. A terminal without a size changes
-// nothing.
-func (a *attachment) takeSize(z tty.Size, pass bool) {
-	defer a.resized.wake()
-	if z.Cols <= 0 || z.Rows <= 0 {
+// windowChanged passes the new size of the terminal on, if it counts. If it
+// does not, or is the same as before, the program will not repaint, but the
+// terminal may have cut or wrapped what it shows: then it is shown anew.
+func (a *attachment) windowChanged() {
+	if a.takeSize(a.screen.size(), a.owner.Load(), false) {
 		return
+	}
+	a.damaged.Store(true)
+	a.resized.wake()
+}
+
+// takeSize gives the terminal's size to the session if pass is set and, as far
+// as is known here, the session has another or had it from somebody else. With
+// sure it does so whatever is known; the shim ignores what is no news. It
+// reports whether a size went out. A terminal without a size changes nothing.
+func (a *attachment) takeSize(z tty.Size, pass, sure bool) bool {
+	defer a.resized.wake()
+	if !pass || a.o.ReadOnly || z.Cols <= 0 || z.Rows <= 0 {
+		return false
 	}
 	clamped := session.Size{Cols: z.Cols, Rows: z.Rows}.Clamp()
-	a.size.Store(packSize(clamped))
-	if !pass || a.o.ReadOnly {
-		return
-	}
-	a.owner.Store(true)
-	if a.asked.Swap(packSize(clamped)) == packSize(clamped) {
-		return
+	mine := a.owner.Swap(true)
+	if a.asked.Swap(packSize(clamped)) == packSize(clamped) && mine && !sure {
+		return false
 	}
 	a.typing.setSize(shimapi.Resize{
 		Cols: uint16(clamped.Cols), Rows: uint16(clamped.Rows),
 		XPixel: uint16(max(0, min(z.XPixel, 65535))), YPixel: uint16(max(0, min(z.YPixel, 65535))),
 		Client: clientNumber(a.id),
 	})
+	return true
 }
 
 func packSize(s session.Size) uint64 { return uint64(s.Cols)<<32 | uint64(s.Rows) }
@@ -349,10 +363,12 @@ func (a *attachment) output(ctx context.Context, at wire.Sync) {
 			f.Close()
 		}
 		switch {
-		case errors.Is(err, errBehind):
-			if at, err = a.resync(ctx); err == nil {
-				continue
+		case errors.Is(err, errBehind), errors.Is(err, errDamaged):
+			pos := f.Position()
+			if at, err = a.resync(ctx); err != nil { // without a server: go on as it is
+				at = wire.Sync{Position: uint64(pos)}
 			}
+			continue
 		case errors.Is(err, errSwitch):
 			at = a.switchView(ctx, f.Position())
 			continue
@@ -366,6 +382,9 @@ func (a *attachment) output(ctx context.Context, at wire.Sync) {
 
 // errBehind: the terminal is too slow for what is printed.
 var errBehind = errors.New("too far behind")
+
+// errDamaged: the terminal may not show any more what was written to it.
+var errDamaged = errors.New("to be shown anew")
 
 // endError carries the agent's end out of show.
 type endError struct{ outcome Outcome }
@@ -396,9 +415,10 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 	out = a.screen.filter.Filter(out, at.Pending)
 	for {
 		frame, err := f.TryNext()
-		if errors.Is(err, logstore.ErrNotYet) || len(out) >= 64<<10 {
+		if errors.Is(err, logstore.ErrNotYet) || len(out) >= maxPiece {
 			behind, writeErr := a.write(ctx, f, out)
 			out = out[:0]
+			a.behind.Store(!errors.Is(err, logstore.ErrNotYet))
 			if writeErr != nil || behind {
 				return errors.Join(writeErr, behindError(behind))
 			}
@@ -410,15 +430,25 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 			if a.misfit() {
 				return errSwitch
 			}
+			if a.damaged.Swap(false) {
+				return errDamaged
+			}
 			continue
 		}
 		if err != nil && !passable(err) {
 			a.screen.write(ctx, out)
 			return err
 		}
+		a.behind.Store(true)
 		switch frame.Type {
 		case logstore.TypeOut:
 			out = a.screen.filter.Filter(out, frame.Payload)
+			if len(out) < echoPiece && !f.Buffered() { // hardly more is there: do not ask first
+				if err := a.screen.write(ctx, out); err != nil {
+					return err
+				}
+				out = out[:0]
+			}
 		case logstore.TypeSize:
 			a.sized(frame)
 			if a.misfit() {

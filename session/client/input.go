@@ -96,9 +96,7 @@ func (a *attachment) typeInput(in tty.Input) {
 		kind, more = shimapi.KindPaste, !in.Last
 	}
 	if in.Kind == tty.Key || in.Kind == tty.Paste {
-		if size := a.size.Load(); size != 0 && size != a.logSize.Load() {
-			a.takeSize(a.screen.size(), true)
-		}
+		a.takeSize(a.screen.size(), true, a.behind.Load())
 	}
 	if !a.typing.add(kind, in.Bytes, more) {
 		a.screen.bell()
