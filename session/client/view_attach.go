@@ -37,14 +37,25 @@ type waker struct {
 	cancel context.CancelFunc
 }
 
-// arm returns the context to wait with, which ends with the next wake.
-func (w *waker) arm(parent context.Context) context.Context {
+// context is what to wait with: it ends, or has ended, with the first wake
+// since arm.
+func (w *waker) context(parent context.Context) context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ctx == nil || w.ctx.Err() != nil {
+	if w.ctx == nil {
 		w.ctx, w.cancel = context.WithCancel(parent)
 	}
 	return w.ctx
+}
+
+// arm makes the waker ready for the next wake, after one was noticed.
+func (w *waker) arm(parent context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.ctx, w.cancel = context.WithCancel(parent)
 }
 
 func (w *waker) wake() {
@@ -58,7 +69,7 @@ func (w *waker) wake() {
 // next waits for the next frame of the log. It returns errWoken when the size
 // of the terminal may have changed, or after d, if that is not 0.
 func (a *attachment) next(ctx context.Context, f *logstore.Follower, d time.Duration) (logstore.Frame, error) {
-	wait := a.resized.arm(ctx)
+	wait := a.resized.context(ctx)
 	if d > 0 {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(wait, d)
@@ -123,13 +134,16 @@ func (a *attachment) newView(at wire.Sync) *view {
 // the log on. Without a fresh screen all stays as it is: the session has ended
 // (and its log says how), or the next change of a size tries again.
 func (a *attachment) switchView(ctx context.Context, pos logstore.Position) wire.Sync {
+	at, err := a.resync(ctx)
 	if v := a.view; v != nil {
 		a.view = nil
 		a.pane.Store(nil)
+		if err == nil {
+			return at // it knows the history, of which a larger screen shows more
+		}
 		a.screen.write(ctx, a.screen.filter.Neutral()) // its error comes again
 		return v.sync(pos)
 	}
-	at, err := a.resync(ctx)
 	if err != nil {
 		return wire.Sync{Position: uint64(pos)}
 	}
@@ -195,6 +209,7 @@ func (a *attachment) viewFrame(ctx context.Context, p *pacer, frame logstore.Fra
 func (a *attachment) fitView(p *pacer) {
 	if z := a.screen.size(); a.damaged.Swap(false) || z.Cols != a.view.cols || z.Rows != a.view.rows {
 		a.view.resize(z.Cols, z.Rows)
+		a.view.shown = nil // also of a terminal that is back at its size
 		p.changed()
 	}
 }
