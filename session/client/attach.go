@@ -102,6 +102,10 @@ type attachment struct {
 	damaged atomic.Bool  // the terminal was resized, and the session was not
 	behind  atomic.Bool  // more of the log is known than is shown
 
+	attention string       // what to tell after the first snapshot; output's
+	noticed   atomic.Bool  // that is on the screen
+	answers   atomic.Int64 // until then, in ns since 1970, the terminal's answers are the program's
+
 	view    *view                // nil: the program's bytes are passed through; output's
 	pane    atomic.Pointer[pane] // what the view shows, nil without one
 	resized waker                // ends output's waits when the terminal's size has changed
@@ -118,7 +122,7 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	a.info, a.dir = first.Session, session.Dir(first.Dir)
+	a.info, a.dir, a.attention = first.Session, session.Dir(first.Dir), first.Attention
 	if a.watcher, err = logstore.NewPrivateWatcher(); err != nil {
 		return Outcome{}, fmt.Errorf("watch the log: %w", err)
 	}
@@ -413,6 +417,7 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 	out := a.screen.filter.Filter(nil, a.screen.scrollAway())
 	out = a.screen.filter.Filter(out, at.Snapshot)
 	out = a.screen.filter.Filter(out, at.Pending)
+	out = a.notice(out)
 	for {
 		frame, err := f.TryNext()
 		if errors.Is(err, logstore.ErrNotYet) || len(out) >= maxPiece {
@@ -442,7 +447,11 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 		a.behind.Store(true)
 		switch frame.Type {
 		case logstore.TypeOut:
+			if a.noticed.Swap(false) {
+				return errDamaged
+			}
 			out = a.screen.filter.Filter(out, frame.Payload)
+			out = a.passQuestions(out, f, frame)
 			if len(out) < echoPiece && !f.Buffered() { // hardly more is there: do not ask first
 				if err := a.screen.write(ctx, out); err != nil {
 					return err

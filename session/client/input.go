@@ -87,6 +87,7 @@ func (a *attachment) typeInput(in tty.Input) {
 	kind, more := shimapi.KindKey, false
 	switch in.Kind {
 	case tty.Reply:
+		a.passAnswer(in.Bytes)
 		return
 	case tty.Mouse:
 		if in.Bytes = a.pane.Load().mouse(in.Bytes); in.Bytes == nil {
@@ -96,6 +97,7 @@ func (a *attachment) typeInput(in tty.Input) {
 		kind, more = shimapi.KindPaste, !in.Last
 	}
 	if in.Kind == tty.Key || in.Kind == tty.Paste {
+		a.endNotice()
 		a.takeSize(a.screen.size(), true, a.behind.Load())
 	}
 	if !a.typing.add(kind, in.Bytes, more) {
