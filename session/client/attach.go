@@ -502,6 +502,9 @@ func (a *attachment) write(ctx context.Context, f *logstore.Follower, out []byte
 // resync asks for the screen as it is now.
 func (a *attachment) resync(ctx context.Context) (wire.Sync, error) {
 	in := wire.SyncParams{Target: wire.Target{Name: string(a.info.ID)}}
+	if a.owner.Load() { // this terminal's size may still be on its way to the session
+		in.For = unpackSize(a.asked.Load())
+	}
 	at, _, err := do[wire.Sync](ctx, a.m, false, wire.MethodSync, in)
 	if err != nil {
 		return at, err

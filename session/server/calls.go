@@ -93,7 +93,12 @@ func (s *Server) attach(ctx context.Context, p *peer, in wire.AttachParams) (wir
 	alone, attention := e.register(p, in)
 	out := wire.AttachResult{Dir: string(e.dir), Alone: alone, Attention: attention}
 	if !in.Resumed {
-		if out.Sync, err = r.sync(ctx, in.History); err != nil {
+		// A client that is alone gives the session its size in a moment.
+		size := session.Size{}
+		if alone && !in.ReadOnly {
+			size = in.Size
+		}
+		if out.Sync, err = r.sync(ctx, in.History, size); err != nil {
 			e.unregister(p)
 			return wire.AttachResult{}, err
 		}
@@ -124,7 +129,7 @@ func (s *Server) sync(ctx context.Context, in wire.SyncParams) (wire.Sync, error
 	if err != nil {
 		return wire.Sync{}, err
 	}
-	return r.sync(ctx, in.History)
+	return r.sync(ctx, in.History, in.For)
 }
 
 // liveRun finds a session that must be running.

@@ -281,16 +281,22 @@ func (r *run) writeKeyframe() {
 	}
 }
 
-// sync returns the screen as soon as it has reached the live edge.
-func (r *run) sync(ctx context.Context, history int) (wire.Sync, error) {
+// sync returns the screen as soon as it has reached the live edge, for a
+// terminal of the given size, which is the session's own if it is zero.
+func (r *run) sync(ctx context.Context, history int, size session.Size) (wire.Sync, error) {
 	if err := r.await(ctx); err != nil {
 		return wire.Sync{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	cols, rows := r.screen.Size()
+	o := vt.SnapshotOptions{History: history}
+	if size.Cols > 0 && size.Rows > 0 {
+		size = size.Clamp()
+		o.Cols, o.Rows = size.Cols, size.Rows
+	}
 	return wire.Sync{
-		Snapshot: r.screen.Snapshot(vt.SnapshotOptions{History: history}), Pending: r.screen.Pending(),
+		Snapshot: r.screen.Snapshot(o), Pending: r.screen.Pending(),
 		Position: uint64(r.position), Size: session.Size{Cols: cols, Rows: rows},
 	}, nil
 }

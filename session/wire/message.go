@@ -152,6 +152,9 @@ type Sync struct {
 type SyncParams struct {
 	Target
 	History int `msgpack:"history,omitempty"`
+	// For is the size of the terminal that the snapshot is for, zero for the
+	// session's own.
+	For session.Size `msgpack:"for,omitempty"`
 }
 
 // DetachResult tells how many viewers were asked to leave.
