@@ -145,6 +145,9 @@ func (t *Terminal) eraseDisplay(kind int) {
 	st := t.blankStyle()
 	switch kind {
 	case 0:
+		if t.x == 0 {
+			t.endContinuation()
+		}
 		t.scr.erase(t.y, t.x, t.cols, st)
 		for y := t.y + 1; y < t.rows; y++ {
 			t.scr.clearRow(y, st)
@@ -164,6 +167,9 @@ func (t *Terminal) eraseDisplay(kind int) {
 // eraseLine is EL.
 func (t *Terminal) eraseLine(kind int) {
 	st := t.blankStyle()
+	if kind == 2 || kind == 0 && t.x == 0 {
+		t.endContinuation()
+	}
 	switch kind {
 	case 0:
 		t.scr.erase(t.y, t.x, t.cols, st)
@@ -171,6 +177,16 @@ func (t *Terminal) eraseLine(kind int) {
 		t.scr.erase(t.y, 0, t.x+1, st)
 	case 2:
 		t.scr.erase(t.y, 0, t.cols, st)
+	}
+}
+
+// endContinuation is for a row that is about to be erased whole: the text of the
+// row above does not go on in what is written there next. An empty row stays
+// what it is (tmux; to xterm.js it makes no difference), since shells erase the
+// row that they have just wrapped into.
+func (t *Terminal) endContinuation() {
+	if t.y > 0 && t.scr.rowUsed(t.y) > 0 {
+		t.scr.setWrapped(t.y-1, false)
 	}
 }
 

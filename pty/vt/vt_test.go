@@ -413,3 +413,29 @@ func TestWriteAllocatesNothingWhenSteady(t *testing.T) {
 		t.Errorf("%.1f allocations", n)
 	}
 }
+
+// A row that was erased whole and written anew is no continuation of the one
+// above any more (xterm.js and tmux agree); an empty one still is (tmux).
+func TestErasedContinuation(t *testing.T) {
+	const long = "0123456789abc" // wraps on 10 columns
+	for name, c := range map[string]struct{ in, want string }{
+		"as it was":         {long, "0123456789abc"},
+		"EL at its start":   {long + "\x1b[2;1H\x1b[Kxy", "0123456789\nxy"},
+		"EL 2":              {long + "\x1b[2;2H\x1b[2K\rxy", "0123456789\nxy"},
+		"ED at its start":   {long + "\x1b[2;1H\x1b[Jxy", "0123456789\nxy"},
+		"EL in the middle":  {long + "\x1b[2;2H\x1b[Kxy", "0123456789axy"},
+		"EL 1":              {long + "\x1b[2;2H\x1b[1K", "0123456789  c"},
+		"written over":      {long + "\x1b[2;1Hxy", "0123456789xyc"},
+		"just wrapped into": {"0123456789 \r\x1b[Kxy", "0123456789\nxy"},
+		"still empty":       {"0123456789x\b\x1b[P\x1b[Kxy", "0123456789xy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newTest(10, 4)
+			v.Write([]byte(c.in))
+			v.Resize(20, 4)
+			if got := screenText(v); got != c.want {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
