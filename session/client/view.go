@@ -54,8 +54,10 @@ type told struct {
 
 // newView starts a view from a sync. cols and rows are the terminal's.
 func newView(at wire.Sync, cols, rows int, passive bool) *view {
+	// Rows that scrolled off come back when the session grows.
+	history := vt.Options{HistoryLines: session.MaxRows, HistoryBytes: 256 << 10}
 	v := &view{
-		screen: vt.New(at.Size.Cols, at.Size.Rows, vt.Options{}), passive: passive,
+		screen: vt.New(at.Size.Cols, at.Size.Rows, history), passive: passive,
 		live: logstore.Position(at.Position),
 		told: told{cursor: vt.Cursor{X: unknown, Visible: true}},
 	}

@@ -61,9 +61,10 @@ func (w *waker) arm(parent context.Context) {
 func (w *waker) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.cancel != nil {
-		w.cancel()
+	if w.cancel == nil {
+		w.ctx, w.cancel = context.WithCancel(context.Background())
 	}
+	w.cancel()
 }
 
 // next waits for the next frame of the log. It returns errWoken when the size
@@ -134,6 +135,7 @@ func (a *attachment) newView(at wire.Sync) *view {
 // the log on. Without a fresh screen all stays as it is: the session has ended
 // (and its log says how), or the next change of a size tries again.
 func (a *attachment) switchView(ctx context.Context, pos logstore.Position) wire.Sync {
+	a.behind.Store(true)
 	at, err := a.resync(ctx)
 	if v := a.view; v != nil {
 		a.view = nil
@@ -147,8 +149,10 @@ func (a *attachment) switchView(ctx context.Context, pos logstore.Position) wire
 	if err != nil {
 		return wire.Sync{Position: uint64(pos)}
 	}
-	a.view = a.newView(at)
-	a.view.live = max(a.view.live, pos) // the server may be behind
+	if at.Position < uint64(pos) { // the server is behind: the sizes up to pos come again
+		a.view = a.newView(at)
+		a.view.live = pos
+	}
 	return at
 }
 
@@ -159,6 +163,7 @@ func (a *attachment) showView(ctx context.Context, f *logstore.Follower) error {
 	for {
 		frame, err := f.TryNext()
 		idle := errors.Is(err, logstore.ErrNotYet)
+		a.behind.Store(!idle)
 		wait, drawErr := a.drawDue(ctx, &p, idle)
 		if drawErr != nil {
 			return drawErr
@@ -168,14 +173,14 @@ func (a *attachment) showView(ctx context.Context, f *logstore.Follower) error {
 		}
 		switch {
 		case errors.Is(err, errWoken):
-			if a.misfit() {
-				return errSwitch
+			if err := a.fitView(&p); err != nil {
+				return err
 			}
-			a.fitView(&p)
 			continue
 		case err != nil && !passable(err):
 			return err
 		}
+		a.behind.Store(true)
 		if err := a.viewFrame(ctx, &p, frame); err != nil {
 			return err
 		}
@@ -205,13 +210,18 @@ func (a *attachment) viewFrame(ctx context.Context, p *pacer, frame logstore.Fra
 	return nil
 }
 
-// fitView gives the view the size of the terminal.
-func (a *attachment) fitView(p *pacer) {
+// fitView gives the view the size of the terminal. It returns errSwitch when
+// that is the session's.
+func (a *attachment) fitView(p *pacer) error {
+	if a.misfit() {
+		return errSwitch
+	}
 	if z := a.screen.size(); a.damaged.Swap(false) || z.Cols != a.view.cols || z.Rows != a.view.rows {
 		a.view.resize(z.Cols, z.Rows)
 		a.view.shown = nil // also of a terminal that is back at its size
 		p.changed()
 	}
+	return nil
 }
 
 // drawDue draws a frame if it is time and returns how long to wait until it
@@ -222,6 +232,11 @@ func (a *attachment) drawDue(ctx context.Context, p *pacer, idle bool) (time.Dur
 	}
 	if wait := p.wait(time.Now(), idle, a.view.updating()); wait > 0 && !a.view.full() {
 		return wait, nil
+	}
+	if !idle { // nothing waits to be woken
+		if err := a.fitView(p); err != nil {
+			return 0, err
+		}
 	}
 	err := a.draw(ctx, p)
 	if p.dirty {
