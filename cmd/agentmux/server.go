@@ -35,11 +35,15 @@ started when it is needed and comes back when it dies; agents do not notice.`,
 
 func (a *app) serverRunCommand() *cobra.Command {
 	var inherit, ready, wait bool
+	var tree string
 	cmd := &cobra.Command{
 		Use:   "run [--wait]",
 		Short: "Serve in the foreground, as a service manager wants it",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
+			if tree != "" {
+				m.Tree = session.Tree(tree)
+			}
 			var announce *os.File
 			if ready {
 				announce = os.NewFile(shimapi.ServerReadyFD, "ready")
@@ -56,6 +60,8 @@ func (a *app) serverRunCommand() *cobra.Command {
 	f.BoolVar(&wait, "wait", false, "wait for a server that runs already to end")
 	f.BoolVar(&inherit, "inherit", false, "the lock is held on a descriptor of the starter")
 	f.BoolVar(&ready, "ready", false, "tell the starter when it serves")
+	f.StringVar(&tree, "tree", "", "the state tree, in place of the environment's")
+	f.MarkHidden("tree")
 	f.MarkHidden("inherit")
 	f.MarkHidden("ready")
 	return cmd

@@ -59,7 +59,7 @@ func (g *guard) startServer(lock *shimapi.Lock) {
 	if _, err := os.Stat(record.Executable); err != nil {
 		record.Executable = "/proc/self/exe"
 	}
-	argv := append(append(record.Prefix, record.Executable), shimapi.ServerArgs()...)
+	argv := append(append(record.Prefix, record.Executable), shimapi.ServerArgs(g.tree)...)
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return

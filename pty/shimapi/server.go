@@ -72,8 +72,9 @@ func Stopped(tree string) bool {
 	return err == nil
 }
 
-// ServerArgs is the command line of a server, after the program's name.
-func ServerArgs() []string { return []string{"server", "run", "--inherit"} }
+// ServerArgs is the command line of a server, after the program's name. It
+// names the tree, so that a list of processes tells one server from another.
+func ServerArgs(tree string) []string { return []string{"server", "run", "--inherit", "--tree", tree} }
 
 // failures counts how often in a row a server ended within moments of its
 // start. The count is kept in the lock file by those who hold the lock.

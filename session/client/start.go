@@ -154,7 +154,7 @@ func (m *Mux) tryStart(ctx context.Context) error {
 		return fmt.Errorf("start the server: %w", err)
 	}
 	defer readyR.Close()
-	args := append(shimapi.ServerArgs(), "--ready")
+	args := append(shimapi.ServerArgs(string(m.Tree)), "--ready")
 	err = shimapi.Detach(nil, m.Executable, args, session.CleanEnvironment(m.Getenv), []*os.File{lock.File(), readyW})
 	readyW.Close()
 	if err != nil {

@@ -18,7 +18,6 @@ type viewer struct {
 	*view
 	filter *tty.Filter
 	user   *vt.Terminal
-	bells  int
 	events []vt.Event
 	log    logstore.Position
 }

@@ -247,7 +247,7 @@ const lingerAfterStop = 20 * time.Millisecond
 // one. If it cannot be started, this one goes on.
 func (s *Server) yield(in wire.YieldParams) (wire.VersionResult, error) {
 	env := session.CleanEnvironment(s.o.Getenv)
-	err := shimapi.Detach(s.launcher.serverPrefix(), in.Executable, shimapi.ServerArgs(), env, []*os.File{s.o.Lock.File()})
+	err := shimapi.Detach(s.launcher.serverPrefix(), in.Executable, shimapi.ServerArgs(string(s.o.Tree)), env, []*os.File{s.o.Lock.File()})
 	if err != nil {
 		return wire.VersionResult{}, fmt.Errorf("start server %s: %w", in.Version, err)
 	}
