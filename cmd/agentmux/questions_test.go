@@ -472,6 +472,7 @@ func TestTQNotAnsweredLate(t *testing.T) {
 	server := w.server()
 	syscall.Kill(server, syscall.SIGSTOP)
 	defer syscall.Kill(server, syscall.SIGCONT)
+	eventually(t, "the server has stopped", func() bool { return processState(server) == 'T' })
 	ask, _ := everything(true)
 	a.print(ask)
 	tm.sees("wide") // the screen does not need the server

@@ -219,6 +219,10 @@ func (in *input) resize(r shimapi.Resize) {
 	}
 	in.sizes++
 	change := sizeChange{in.sizes, pty.Size{Cols: r.Cols, Rows: r.Rows, XPixel: r.XPixel, YPixel: r.YPixel}, r.Client}
+	if in.bytes == 0 && len(in.queue) == 0 {
+		in.apply(change)
+		return
+	}
 	if last := len(in.queue) - 1; last >= 0 && in.queue[last].resize != nil {
 		*in.queue[last].resize = change
 		return

@@ -101,12 +101,15 @@ func (c *Conn) Next() (any, error) {
 // appender is a message that knows its own frame.
 type appender interface{ Append([]byte) []byte }
 
-// Send writes one frame: an Input, a Resize or a Signal. It may wait for a shim
-// that does not read; after an error the connection is closed.
-func (c *Conn) Send(m appender) error {
+// Send writes frames, in one piece: Inputs, Resizes, Signals. It may wait for a
+// shim that does not read; after an error the connection is closed.
+func (c *Conn) Send(messages ...appender) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.out = m.Append(c.out[:0])
+	c.out = c.out[:0]
+	for _, m := range messages {
+		c.out = m.Append(c.out)
+	}
 	c.conn.SetWriteDeadline(time.Now().Add(sendBudget))
 	if _, err := c.conn.Write(c.out); err != nil {
 		c.conn.Close() // a frame may have gone out in part

@@ -120,7 +120,7 @@ func (s *snapshot) begin() {
 	s.str("\x1b[?2026h\x1b[?1049l\x1b[m\x1b]8;;\x1b\\\x1b[0\"q" +
 		"\x1b(B\x1b)B\x1b*B\x1b+B\x0f\x1b[r\x1b[4;20l\x1b>" +
 		"\x1b[?1;5;6;9;12;45;66;1000;1002;1003;1004;1005;1006;1015;1016;2004;2031;2048l\x1b[?7h" +
-		"\x1b[H\x1b[2J")
+		"\x1b[H\x1b[J")
 }
 
 func (s *snapshot) tabs() {

@@ -100,7 +100,6 @@ type attachment struct {
 	conn    atomic.Pointer[Conn]
 	told    wire.Profile // with the first registration
 	damaged atomic.Bool  // the terminal was resized, and the session was not
-	behind  atomic.Bool  // more of the log is known than is shown
 
 	attention string       // what to tell after the first snapshot; output's
 	noticed   atomic.Bool  // that is on the screen
@@ -136,7 +135,7 @@ func (m *Mux) Attach(ctx context.Context, o AttachOptions) (Outcome, error) {
 	a.logSize.Store(packSize(first.Size))
 	a.asked.Store(packSize(first.Size))
 	resizes := a.screen.terminal.Resizes(ctx)
-	a.takeSize(a.screen.size(), first.Alone, false)
+	a.takeSize(a.screen.size(), first.Alone)
 
 	outputDone := make(chan struct{})
 	go func() { defer close(outputDone); a.output(ctx, first.Sync) }()
@@ -270,33 +269,43 @@ func (a *attachment) wait(ctx context.Context, resizes <-chan tty.Size) Outcome 
 // does not, or is the same as before, the program will not repaint, but the
 // terminal may have cut or wrapped what it shows: then it is shown anew.
 func (a *attachment) windowChanged() {
-	if a.takeSize(a.screen.size(), a.owner.Load(), false) {
+	if a.takeSize(a.screen.size(), a.owner.Load()) {
 		return
 	}
 	a.damaged.Store(true)
 	a.resized.wake()
 }
 
-// takeSize gives the terminal's size to the session if pass is set and, as far
-// as is known here, the session has another or had it from somebody else. With
-// sure it does so whatever is known; the shim ignores what is no news. It
-// reports whether a size went out. A terminal without a size changes nothing.
-func (a *attachment) takeSize(z tty.Size, pass, sure bool) bool {
+// takeSize gives the terminal's size to the session if pass is set, unless that
+// has it already, as far as is known here, and from this client. It reports
+// whether a size went out. A terminal without a size changes nothing.
+func (a *attachment) takeSize(z tty.Size, pass bool) bool {
 	defer a.resized.wake()
-	if !pass || a.o.ReadOnly || z.Cols <= 0 || z.Rows <= 0 {
+	if !pass {
 		return false
+	}
+	size, news := a.claimSize(z)
+	if news {
+		a.typing.setSize(size)
+	}
+	return news
+}
+
+// claimSize makes this client the one whose size the session has, as far as is
+// known here, and returns what to tell the shim and whether it is news. A
+// terminal without a size, or one that only looks, claims none.
+func (a *attachment) claimSize(z tty.Size) (size shimapi.Resize, news bool) {
+	if a.o.ReadOnly || z.Cols <= 0 || z.Rows <= 0 {
+		return size, false
 	}
 	clamped := session.Size{Cols: z.Cols, Rows: z.Rows}.Clamp()
 	mine := a.owner.Swap(true)
-	if a.asked.Swap(packSize(clamped)) == packSize(clamped) && mine && !sure {
-		return false
-	}
-	a.typing.setSize(shimapi.Resize{
+	same := a.asked.Swap(packSize(clamped)) == packSize(clamped)
+	return shimapi.Resize{
 		Cols: uint16(clamped.Cols), Rows: uint16(clamped.Rows),
 		XPixel: uint16(max(0, min(z.XPixel, 65535))), YPixel: uint16(max(0, min(z.YPixel, 65535))),
 		Client: clientNumber(a.id),
-	})
-	return true
+	}, !mine || !same
 }
 
 func packSize(s session.Size) uint64 { return uint64(s.Cols)<<32 | uint64(s.Rows) }
@@ -369,7 +378,7 @@ func (a *attachment) output(ctx context.Context, at wire.Sync) {
 		switch {
 		case errors.Is(err, errBehind), errors.Is(err, errDamaged):
 			pos := f.Position()
-			if at, err = a.resync(ctx); err != nil { // without a server: go on as it is
+			if at, err = a.resync(ctx, pos); err != nil { // without a server: go on as it is
 				at = wire.Sync{Position: uint64(pos)}
 			}
 			continue
@@ -423,7 +432,6 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 		if errors.Is(err, logstore.ErrNotYet) || len(out) >= maxPiece {
 			behind, writeErr := a.write(ctx, f, out)
 			out = out[:0]
-			a.behind.Store(!errors.Is(err, logstore.ErrNotYet))
 			if writeErr != nil || behind {
 				return errors.Join(writeErr, behindError(behind))
 			}
@@ -444,7 +452,6 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 			a.screen.write(ctx, out)
 			return err
 		}
-		a.behind.Store(true)
 		switch frame.Type {
 		case logstore.TypeOut:
 			if a.noticed.Swap(false) {
@@ -459,9 +466,14 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 				out = out[:0]
 			}
 		case logstore.TypeSize:
+			before := a.logSize.Load()
 			a.sized(frame)
 			if a.misfit() {
 				return errors.Join(a.screen.write(ctx, out), errSwitch)
+			}
+			if a.logSize.Load() != before {
+				// Terminals differ in what a new size does to what they show.
+				return errors.Join(a.screen.write(ctx, out), errDamaged)
 			}
 		case logstore.TypeExit:
 			if err := a.screen.write(ctx, out); err != nil {
@@ -499,9 +511,9 @@ func (a *attachment) write(ctx context.Context, f *logstore.Follower, out []byte
 	return err == nil && end > f.Position()+farBehind, nil
 }
 
-// resync asks for the screen as it is now.
-func (a *attachment) resync(ctx context.Context) (wire.Sync, error) {
-	in := wire.SyncParams{Target: wire.Target{Name: string(a.info.ID)}}
+// resync asks for the screen as it is now, or at least at pos.
+func (a *attachment) resync(ctx context.Context, pos logstore.Position) (wire.Sync, error) {
+	in := wire.SyncParams{Target: wire.Target{Name: string(a.info.ID)}, After: uint64(pos)}
 	if a.owner.Load() { // this terminal's size may still be on its way to the session
 		in.For = unpackSize(a.asked.Load())
 	}

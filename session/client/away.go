@@ -71,6 +71,6 @@ func (a *attachment) passQuestions(out []byte, f *logstore.Follower, frame logst
 // Any other is none of the program's business: the server answers its questions.
 func (a *attachment) passAnswer(answer []byte) {
 	if time.Now().UnixNano() < a.answers.Load() {
-		a.typing.add(shimapi.KindKey, answer, false)
+		a.typing.add(shimapi.KindKey, answer, false, shimapi.Resize{})
 	}
 }

@@ -78,7 +78,7 @@ func (a *attachment) typeAll(inputs []tty.Input) (detached bool) {
 }
 
 // typeInput passes one piece of input on. Real typing takes the session's size
-// for this terminal first. An answer of the terminal is not passed on: the
+// for this terminal. An answer of the terminal is not passed on: the
 // server gives the answers.
 func (a *attachment) typeInput(in tty.Input) {
 	if a.o.ReadOnly || len(in.Bytes) == 0 && in.Kind != tty.Paste {
@@ -96,11 +96,14 @@ func (a *attachment) typeInput(in tty.Input) {
 	case tty.Paste:
 		kind, more = shimapi.KindPaste, !in.Last
 	}
+	var size shimapi.Resize
 	if in.Kind == tty.Key || in.Kind == tty.Paste {
 		a.endNotice()
-		a.takeSize(a.screen.size(), true, a.behind.Load())
+		// Each key brings the size along: whether another has the session by
+		// now is in a part of the log that may not have been read yet.
+		size, _ = a.claimSize(a.screen.size())
 	}
-	if !a.typing.add(kind, in.Bytes, more) {
+	if !a.typing.add(kind, in.Bytes, more, size) {
 		a.screen.bell()
 	}
 	if in.Kind == tty.Key && suspends(in.Bytes) {

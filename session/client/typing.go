@@ -41,7 +41,7 @@ type typing struct {
 	mu       sync.Mutex
 	writer   shimapi.Writer
 	sequence uint64
-	frames   []shimapi.Input // not acknowledged, oldest first
+	frames   []keystroke     // not acknowledged, oldest first
 	sent     int             // of frames, how many were sent on this connection
 	inFlight int             // bytes of those
 	held     int             // bytes of frames
@@ -51,6 +51,21 @@ type typing struct {
 	sending  bool            // run is in the middle of sending
 	settled  chan struct{}   // closed, if there is one, when nothing is held any more
 	conn     *shimapi.Conn
+}
+
+// keystroke is a frame of input and, unless it has no columns, the size that
+// the session is to have before it is typed.
+type keystroke struct {
+	shimapi.Input
+	size shimapi.Resize
+}
+
+// send sends the size with the input: the shim ignores a size that is no news.
+func (k keystroke) send(conn *shimapi.Conn) error {
+	if k.size.Cols == 0 {
+		return conn.Send(k.Input)
+	}
+	return conn.Send(k.size, k.Input)
 }
 
 func newTyping(b shimapi.Bundle, session [16]byte, role shimapi.Role, uncertain func()) *typing {
@@ -70,9 +85,10 @@ func (t *typing) alive() bool {
 	}
 }
 
-// add queues input. more marks a piece of a paste that is not the last. It
+// add queues input. more marks a piece of a paste that is not the last; size is
+// that of the terminal at which it was typed, or without columns none. It
 // returns false when so much is held already that the input was dropped.
-func (t *typing) add(kind shimapi.Kind, data []byte, more bool) bool {
+func (t *typing) add(kind shimapi.Kind, data []byte, more bool, size shimapi.Resize) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held+len(data) > maxHeld && !(t.group > 0 && !more) {
@@ -86,8 +102,9 @@ func (t *typing) add(kind shimapi.Kind, data []byte, more bool) bool {
 		t.group = 0
 	}
 	t.sequence++
-	t.frames = append(t.frames, shimapi.Input{
-		Writer: t.writer, Sequence: t.sequence, Kind: kind, Flags: flags, Data: data,
+	t.frames = append(t.frames, keystroke{
+		Input: shimapi.Input{Writer: t.writer, Sequence: t.sequence, Kind: kind, Flags: flags, Data: data},
+		size:  size,
 	})
 	t.held += len(data)
 	if t.sendDirect() {
@@ -112,7 +129,7 @@ func (t *typing) sendDirect() bool {
 	}
 	t.sent++
 	t.inFlight += len(last.Data)
-	return t.conn.Send(last) == nil
+	return last.send(t.conn) == nil
 }
 
 // signal passes a signal on, if the shim can be reached at the moment.
@@ -214,7 +231,7 @@ func (t *typing) sendSome(conn *shimapi.Conn) bool {
 		t.resize = nil
 		// A group counts as a whole: the shim acknowledges it at its end.
 		blocked := t.sent == len(t.frames) || t.inFlight >= window && !t.inGroup()
-		var next shimapi.Input
+		var next keystroke
 		if !blocked {
 			next = t.frames[t.sent]
 			t.sent++
@@ -231,7 +248,7 @@ func (t *typing) sendSome(conn *shimapi.Conn) bool {
 		if blocked {
 			continue
 		}
-		if conn.Send(next) != nil {
+		if next.send(conn) != nil {
 			return false
 		}
 	}

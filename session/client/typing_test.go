@@ -225,7 +225,7 @@ func TestKeysArriveInOrderAcrossBrokenConnections(t *testing.T) {
 	for i := range 200 {
 		key := fmt.Sprintf("<%d>", i)
 		want.WriteString(key)
-		ty.add(shimapi.KindKey, []byte(key), false)
+		ty.add(shimapi.KindKey, []byte(key), false, shimapi.Resize{})
 	}
 	f.gets(want.String())
 	ty.settle(10 * time.Second)
@@ -251,7 +251,7 @@ func TestAKeyTakenBeforeTheLinkBrokeIsNotTypedAgain(t *testing.T) {
 		return shimapi.StatusAccepted, true
 	}
 	for _, key := range []string{"a", "b", "c"} {
-		ty.add(shimapi.KindKey, []byte(key), false)
+		ty.add(shimapi.KindKey, []byte(key), false, shimapi.Resize{})
 	}
 	f.gets("abc")
 }
@@ -268,7 +268,7 @@ func TestAFullQueueIsTriedAgain(t *testing.T) {
 		return shimapi.StatusAccepted, true
 	}
 	for _, key := range []string{"1", "2", "3", "4"} {
-		ty.add(shimapi.KindKey, []byte(key), false)
+		ty.add(shimapi.KindKey, []byte(key), false, shimapi.Resize{})
 	}
 	f.gets("1234")
 }
@@ -277,15 +277,15 @@ func TestUncertainInputIsDroppedAndTold(t *testing.T) {
 	f := newFakeShim(t)
 	told := make(chan struct{}, 8)
 	ty := f.start(func() { told <- struct{}{} })
-	ty.add(shimapi.KindKey, []byte("before"), false)
+	ty.add(shimapi.KindKey, []byte("before"), false, shimapi.Resize{})
 	f.gets("before")
 	ty.settle(10 * time.Second)
 	f.mu.Lock()
 	clear(f.last) // the shim has forgotten the writer
 	f.mu.Unlock()
-	ty.add(shimapi.KindKey, []byte("lost"), false)
+	ty.add(shimapi.KindKey, []byte("lost"), false, shimapi.Resize{})
 	<-told
-	ty.add(shimapi.KindKey, []byte(" after"), false)
+	ty.add(shimapi.KindKey, []byte(" after"), false, shimapi.Resize{})
 	f.gets("before after")
 }
 
@@ -294,11 +294,11 @@ func TestAPasteGoesAsAGroup(t *testing.T) {
 	ty := f.start(nil)
 	paste := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB, more than the window
 	for i := 0; i < len(paste); i += 16 << 10 {
-		if !ty.add(shimapi.KindPaste, paste[i:i+16<<10], i+16<<10 < len(paste)) {
+		if !ty.add(shimapi.KindPaste, paste[i:i+16<<10], i+16<<10 < len(paste), shimapi.Resize{}) {
 			t.Fatal("not taken")
 		}
 	}
-	ty.add(shimapi.KindKey, []byte("!"), false)
+	ty.add(shimapi.KindKey, []byte("!"), false, shimapi.Resize{})
 	f.gets(string(paste) + "!")
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -313,7 +313,7 @@ func TestTypingIsHeldToABound(t *testing.T) {
 	ty := f.start(nil)
 	piece := make([]byte, 1<<20)
 	taken := 0
-	for ty.add(shimapi.KindKey, piece, false) {
+	for ty.add(shimapi.KindKey, piece, false, shimapi.Resize{}) {
 		if taken += len(piece); taken > 2*maxHeld {
 			t.Fatal("no end to what is held")
 		}
@@ -328,7 +328,7 @@ func TestASizeIsPassedOn(t *testing.T) {
 	ty := f.start(nil)
 	ty.setSize(shimapi.Resize{Cols: 100, Rows: 30})
 	f.until("a size", func() bool { return len(f.sizes) == 1 })
-	ty.add(shimapi.KindKey, []byte("x"), false)
+	ty.add(shimapi.KindKey, []byte("x"), false, shimapi.Resize{})
 	f.gets("x")
 	ty.settle(10 * time.Second)
 	ty.setSize(shimapi.Resize{Cols: 90, Rows: 20})
@@ -338,7 +338,7 @@ func TestASizeIsPassedOn(t *testing.T) {
 func TestTheEndOfTheShimIsNoticed(t *testing.T) {
 	f := newFakeShim(t)
 	ty := f.start(nil)
-	ty.add(shimapi.KindKey, []byte("x"), false)
+	ty.add(shimapi.KindKey, []byte("x"), false, shimapi.Resize{})
 	f.gets("x")
 	f.end()
 	select {

@@ -135,8 +135,7 @@ func (a *attachment) newView(at wire.Sync) *view {
 // the log on. Without a fresh screen all stays as it is: the session has ended
 // (and its log says how), or the next change of a size tries again.
 func (a *attachment) switchView(ctx context.Context, pos logstore.Position) wire.Sync {
-	a.behind.Store(true)
-	at, err := a.resync(ctx)
+	at, err := a.resync(ctx, pos)
 	if v := a.view; v != nil {
 		a.view = nil
 		a.pane.Store(nil)
@@ -163,7 +162,6 @@ func (a *attachment) showView(ctx context.Context, f *logstore.Follower) error {
 	for {
 		frame, err := f.TryNext()
 		idle := errors.Is(err, logstore.ErrNotYet)
-		a.behind.Store(!idle)
 		wait, drawErr := a.drawDue(ctx, &p, idle)
 		if drawErr != nil {
 			return drawErr
@@ -180,7 +178,6 @@ func (a *attachment) showView(ctx context.Context, f *logstore.Follower) error {
 		case err != nil && !passable(err):
 			return err
 		}
-		a.behind.Store(true)
 		if err := a.viewFrame(ctx, &p, frame); err != nil {
 			return err
 		}

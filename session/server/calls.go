@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"time"
 
+	"agentmux/logstore"
 	"agentmux/pty/shimapi"
 	"agentmux/session"
 	"agentmux/session/wire"
@@ -127,6 +128,9 @@ func notRunning(e *entry) error {
 func (s *Server) sync(ctx context.Context, in wire.SyncParams) (wire.Sync, error) {
 	r, err := s.liveRun(in.Target)
 	if err != nil {
+		return wire.Sync{}, err
+	}
+	if err := r.reach(ctx, logstore.Position(in.After)); err != nil {
 		return wire.Sync{}, err
 	}
 	return r.sync(ctx, in.History, in.For)

@@ -55,15 +55,40 @@ type run struct {
 	away     attention
 }
 
-// expectation waits for the program to print anything at all.
+// expectation waits for the program to print anything at all or, with a
+// position, for the screen to have reached that.
 type expectation struct {
-	printed chan struct{} // closed at the first output
-	cancel  func()
+	at     logstore.Position
+	done   chan struct{} // closed when it has come true
+	cancel func()
 }
 
-// expectOutput waits for output from now on. The caller cancels it.
-func (r *run) expectOutput() *expectation {
-	e := &expectation{printed: make(chan struct{})}
+// reachBudget is how long a screen may take to reach what a client has seen.
+const reachBudget = time.Second
+
+// reach waits until the screen has reached a position of the log. A screen that
+// does not in time is given as it is.
+func (r *run) reach(ctx context.Context, at logstore.Position) error {
+	if at == 0 {
+		return nil
+	}
+	e := r.expect(at)
+	defer e.cancel()
+	timer := time.NewTimer(reachBudget)
+	defer timer.Stop()
+	select {
+	case <-e.done:
+	case <-timer.C:
+	case <-r.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// expect waits for output from now on, or for a position. The caller cancels it.
+func (r *run) expect(at logstore.Position) *expectation {
+	e := &expectation{at: at, done: make(chan struct{})}
 	e.cancel = func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -72,7 +97,20 @@ func (r *run) expectOutput() *expectation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expected[e] = struct{}{}
+	if at > 0 {
+		r.fulfil(false)
+	}
 	return e
+}
+
+// fulfil ends the expectations that have come true. r.mu is held.
+func (r *run) fulfil(printed bool) {
+	for e := range r.expected {
+		if e.at == 0 && printed || e.at > 0 && r.position >= e.at {
+			close(e.done)
+			delete(r.expected, e)
+		}
+	}
 }
 
 // waiter waits for a text to be shown.
@@ -218,10 +256,6 @@ func (r *run) feed(f *logstore.Follower, frame logstore.Frame) {
 	case logstore.TypeOut:
 		r.screen.Write(frame.Payload)
 		r.output = f.Wall(frame)
-		for e := range r.expected {
-			close(e.printed)
-		}
-		clear(r.expected)
 	case logstore.TypeSize:
 		if z, err := logstore.DecodeSize(frame.Payload); err == nil {
 			r.screen.Resize(int(z.Cols), int(z.Rows))
@@ -232,6 +266,7 @@ func (r *run) feed(f *logstore.Follower, frame logstore.Frame) {
 		}
 	}
 	r.position = frame.Next
+	r.fulfil(frame.Type == logstore.TypeOut)
 	r.search()
 	replies := r.replies
 	r.replies = nil

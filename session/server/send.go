@@ -26,7 +26,7 @@ func (e *expectation) settle(ctx context.Context) error {
 	timer := time.NewTimer(readBudget)
 	defer timer.Stop()
 	select {
-	case <-e.printed:
+	case <-e.done:
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
@@ -59,7 +59,7 @@ func (s *Server) send(ctx context.Context, in wire.SendParams) (wire.Info, error
 		return wire.Info{}, err
 	}
 	t := typist{r: r, writer: shimapi.Writer(in.Writer), modes: r.modes()}
-	read := r.expectOutput()
+	read := r.expect(0)
 	defer read.cancel()
 	if err := t.text(ctx, in.Text); err != nil {
 		return wire.Info{}, err

@@ -155,6 +155,9 @@ type SyncParams struct {
 	// For is the size of the terminal that the snapshot is for, zero for the
 	// session's own.
 	For session.Size `msgpack:"for,omitempty"`
+	// After is the log position that the client has seen: the screen is not
+	// to be older.
+	After uint64 `msgpack:"after,omitempty"`
 }
 
 // DetachResult tells how many viewers were asked to leave.
