@@ -29,6 +29,8 @@ var (
 	ErrVersion = errors.New("versions do not match")
 	// ErrNoServer: no server is running and none may be started.
 	ErrNoServer = errors.New("no server is running")
+	// ErrUsage: the request makes no sense.
+	ErrUsage = errors.New("wrong usage")
 	// ErrCommand: the agent's command could not be executed.
 	ErrCommand = errors.New("cannot execute the command")
 )

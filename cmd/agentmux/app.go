@@ -98,7 +98,7 @@ prints, and brings you back to the exact screen.
     agentmux log work               read what it did`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          arguments(0, 0),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
 			return a.list(ctx, m, listOptions{})
 		}),
@@ -153,13 +153,23 @@ func (e statusError) Error() string {
 
 func (e statusError) Unwrap() error { return e.err }
 
-// usageArgs makes a check of positional arguments fail as a usage error.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+// arguments checks the number of positional arguments: at least least, and at
+// most most unless that is below 0.
+func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err, "'" + cmd.CommandPath() + " --help' shows how it is used"}
+		var problem string
+		switch {
+		case len(args) < least:
+			problem = "something is missing"
+		case most >= 0 && len(args) > most && !cmd.HasSubCommands():
+			problem = fmt.Sprintf("%q is too much", args[most])
+		case most >= 0 && len(args) > most:
+			return usageError{fmt.Errorf("there is no command %q", args[most]), "'" + cmd.CommandPath() + " --help' shows them"}
+		default:
+			return nil
 		}
-		return nil
+		usage := strings.TrimPrefix(cmd.UseLine(), cmd.Root().Name()+" ")
+		return usageError{errors.New(problem), "the form is: agentmux " + strings.TrimSuffix(usage, " [flags]")}
 	}
 }
 
@@ -195,7 +205,7 @@ func hintOf(err error) string {
 	case errors.Is(err, session.ErrInvalidName):
 		return "a name such as fix-login is fine"
 	case errors.Is(err, session.ErrNoServer):
-		return "'agentmux server start' starts one, and so does any command that needs it"
+		return "'agentmux server start' starts one, and so do new and attach"
 	case errors.Is(err, session.ErrAmbiguous):
 		return "give more of the name; 'agentmux ls' lists them"
 	}
@@ -220,6 +230,7 @@ func statusOf(err error) int {
 	}{
 		{session.ErrInvalidName, exitUsage},
 		{session.ErrInvalidID, exitUsage},
+		{session.ErrUsage, exitUsage},
 		{session.ErrNotFound, exitNotFound},
 		{session.ErrAmbiguous, exitNotFound},
 		{session.ErrTimeout, exitTimeout},

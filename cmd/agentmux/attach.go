@@ -28,7 +28,7 @@ to the program, use another terminal: agentmux send --key 'ctrl-\' NAME.
 NAME may be the beginning of a name if it fits one session only. Without NAME
 the one live session is meant.`,
 		Example:           "  agentmux attach refactor",
-		Args:              usageArgs(cobra.MaximumNArgs(1)),
+		Args:              arguments(0, 1),
 		ValidArgsFunction: a.completeNames(1),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) (err error) {
 			if o.DetachKeys, err = a.detachKeys(keys); err != nil {
@@ -205,14 +205,14 @@ func (a *app) detachCommand() *cobra.Command {
 		Use:               "detach NAME",
 		Short:             "Make all clients leave a session",
 		Example:           "  agentmux detach refactor",
-		Args:              usageArgs(cobra.ExactArgs(1)),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeNames(1),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			n, err := m.Detach(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			say(a.out, fmt.Sprintf("%d client(s) detached", n))
+			say(a.out, count(n, "client")+" detached")
 			return nil
 		}),
 	}
@@ -225,7 +225,8 @@ func (a *app) resetCommand() *cobra.Command {
 		Long: `Repair this terminal after a client was killed with SIGKILL: mouse, paste and
 keyboard modes, colours, title and line settings are put back. The screen and
 the scrollback stay.`,
-		Args: usageArgs(cobra.NoArgs),
+		Example: "  agentmux reset",
+		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			if !isTerminal(a.out) {
 				return errors.New("standard output is no terminal: there is nothing to repair")

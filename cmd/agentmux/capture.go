@@ -18,7 +18,7 @@ func (a *app) captureCommand() *cobra.Command {
 		Use:               "capture [--ansi | --json] [--history N] NAME",
 		Short:             "Print a session's screen as it is now",
 		Example:           "  agentmux capture refactor",
-		Args:              usageArgs(cobra.ExactArgs(1)),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeNames(1),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			in.Name = args[0]

@@ -208,9 +208,9 @@ func TestEV10AttachWithinASession(t *testing.T) {
 	w.setenv("A="+program, "PS1=$ ")
 	w.start("a", "sh")
 	w.start("b", "sh")
-	w.inside("a", "$A attach a", "INSIDE A SESSION")
-	w.inside("a", "$A attach b", "INSIDE A SESSION")
-	w.inside("a", "$A new -n c -- true", "INSIDE A SESSION")
+	w.inside("a", "$A attach a", "INSIDE THE SESSION A")
+	w.inside("a", "$A attach b", "INSIDE THE SESSION A")
+	w.inside("a", "$A new -n c -- true", "INSIDE THE SESSION A")
 	w.inside("a", "$A new -d -n d -- sleep 600", "D")
 	d := w.status("d")
 	if d.State != session.Running {

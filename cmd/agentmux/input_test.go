@@ -279,7 +279,7 @@ func TestSendReachesTheProgram(t *testing.T) {
 		return bytes.HasSuffix(readProbe(t, plain).input, []byte(big))
 	})
 	w.fails(3, "send", "none", "x")
-	w.fails(1, "send", "--key", "hyper-q", "plain")
+	w.fails(2, "send", "--key", "hyper-q", "plain")
 	w.ok("kill", "plain")
 	w.fails(1, "send", "plain", "x")
 }

@@ -28,7 +28,7 @@ left. With --signal, only that signal is sent, to the command's process group.
 Names are taken literally: no prefixes here.`,
 		Example: `  agentmux kill refactor
   agentmux kill --signal CONT refactor`,
-		Args:              usageArgs(cobra.MinimumNArgs(1)),
+		Args:              arguments(1, -1),
 		ValidArgsFunction: a.completeNames(0),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			number := 0
@@ -40,7 +40,7 @@ Names are taken literally: no prefixes here.`,
 				number = int(sig)
 			}
 			if grace <= 0 || grace > time.Hour {
-				return usageError{fmt.Errorf("--grace %v is not between 0 and an hour", grace), "for example --grace 10s"}
+				return usageError{fmt.Errorf("--grace %v is not a time of up to an hour", grace), "for example --grace 10s"}
 			}
 			var failed []error
 			for _, name := range args {
@@ -96,7 +96,8 @@ func (a *app) renameCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "rename OLD NEW",
 		Short:             "Give a session another name",
-		Args:              usageArgs(cobra.ExactArgs(2)),
+		Example:           "  agentmux rename refactor refactor-old",
+		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeNames(1),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			if err := session.CheckName(args[1]); err != nil {
@@ -113,7 +114,8 @@ func (a *app) removeCommand() *cobra.Command {
 		Use:               "rm NAME...",
 		Short:             "Delete ended sessions with their logs",
 		Long:              "Delete ended sessions with their logs. A live session is refused. Names are taken literally: no prefixes here.",
-		Args:              usageArgs(cobra.MinimumNArgs(1)),
+		Example:           "  agentmux rm refactor-old",
+		Args:              arguments(1, -1),
 		ValidArgsFunction: a.completeNames(0),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			var failed []error

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) logCommand() *cobra.Command {
-	o := client.LogOptions{Tail: -1}
+	var o client.LogOptions
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "log [--raw] [-f] [--tail N] NAME",
@@ -21,10 +21,13 @@ screen as it is or was left. It is safe to print: nothing in it acts on your
 terminal. --raw writes the exact bytes instead.`,
 		Example: `  agentmux log refactor | less
   agentmux log -f --tail 20 tests`,
-		Args:              usageArgs(cobra.ExactArgs(1)),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeNames(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("tail") && o.Tail < 0 {
+			switch {
+			case !cmd.Flags().Changed("tail"):
+				o.Tail = -1
+			case o.Tail < 0:
 				return usageError{fmt.Errorf("--tail %d is negative", o.Tail), "for example --tail 20"}
 			}
 			if o.Raw && isTerminal(a.out) && !force {
@@ -51,7 +54,7 @@ terminal. --raw writes the exact bytes instead.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.Raw, "raw", false, "write the exact bytes that the program printed")
 	f.BoolVarP(&o.Follow, "follow", "f", false, "go on until the session has ended")
-	f.IntVar(&o.Tail, "tail", -1, "only the last `N` lines")
+	f.IntVar(&o.Tail, "tail", 0, "only the last `N` lines")
 	f.BoolVar(&force, "force", false, "write raw bytes to a terminal")
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"agentmux/pty/vt"
 	"agentmux/session"
@@ -30,7 +31,8 @@ func (a *app) listCommand() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List sessions",
 		Long:    "List sessions: live ones first, then those that ended within a day; with --all, those that ended at any time.",
-		Args:    usageArgs(cobra.NoArgs),
+		Example: "  agentmux ls --all",
+		Args:    arguments(0, 0),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
 			return a.list(ctx, m, o)
 		}),
@@ -55,10 +57,11 @@ func (a *app) list(ctx context.Context, m *client.Mux, o listOptions) error {
 		say(a.err, "no sessions; 'agentmux new COMMAND' starts one")
 		return nil
 	}
+	command, directory := a.wide()
 	rows := [][]string{{"NAME", "STATE", "COMMAND", "DIRECTORY", "STARTED", "ATTACHED", "LOG"}}
 	for _, s := range sessions {
 		rows = append(rows, []string{
-			session.Printable(s.Name), stateText(s), shorten(session.Quote(beginning(s.Command)), 40), shorten(session.Printable(s.Dir), 40),
+			session.Printable(s.Name), stateText(s), shorten(session.Quote(beginning(s.Command)), command), shorten(session.Printable(s.Dir), directory),
 			ago(s.Started), attachedText(s), logText(s),
 		})
 	}
@@ -76,6 +79,29 @@ func beginning(argv []string) []string {
 		out = append(out, arg)
 	}
 	return out
+}
+
+// wide are the widths of the two columns that may be long: less on a terminal
+// that is narrow, so that a row stays one line.
+func (a *app) wide() (command, directory int) {
+	const others, most, least = 58, 40, 10 // columns of all others with usual contents
+	if !isTerminal(a.out) {
+		return most, most
+	}
+	columns, _, err := term.GetSize(int(a.out.Fd()))
+	if err != nil || columns <= 0 {
+		return most, most
+	}
+	each := max(least, min(most, (columns-others)/2))
+	return each, each
+}
+
+// count is a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // stateText is the state, with what belongs to it.
@@ -192,7 +218,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:               "status [--json] NAME",
 		Short:             "Show all that is known of a session",
 		Example:           "  agentmux status refactor",
-		Args:              usageArgs(cobra.ExactArgs(1)),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeNames(1),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			info, err := m.Status(ctx, args[0])

@@ -41,7 +41,7 @@ is none, so that everything after it belongs to the command.
 The session lives until its command ends. Ctrl-\ leaves it running.`,
 		Example: `  agentmux new -n refactor claude
   agentmux new -d -n tests -- make test`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.named = cmd.Flags().Changed("name")
 			return a.newSession(cmd.Context(), o, args)
@@ -115,12 +115,12 @@ func parseSize(text string) (session.Size, error) {
 	}
 	var z session.Size
 	var rest string
-	n, _ := fmt.Sscanf(text+"\n", "%dx%d%s", &z.Cols, &z.Rows, &rest)
-	if n != 2 || z.Clamp() != z {
-		return z, usageError{
-			fmt.Errorf("--size %q is not of the form COLUMNSxROWS", text),
-			fmt.Sprintf("from %dx%d to %dx%d, for example 120x40", session.MinCols, session.MinRows, session.MaxCols, session.MaxRows),
-		}
+	hint := fmt.Sprintf("from %dx%d to %dx%d, for example 120x40", session.MinCols, session.MinRows, session.MaxCols, session.MaxRows)
+	if n, _ := fmt.Sscanf(text+"\n", "%dx%d%s", &z.Cols, &z.Rows, &rest); n != 2 {
+		return z, usageError{fmt.Errorf("--size %q is not of the form COLUMNSxROWS", text), hint}
+	}
+	if z.Clamp() != z {
+		return z, usageError{fmt.Errorf("--size %q is too small or too large", text), hint}
 	}
 	return z, nil
 }
@@ -210,8 +210,9 @@ func refuseNested(m *client.Mux, hint string) error {
 	if !nested {
 		return nil
 	}
-	return &wire.Error{
-		Code: "refused", Message: fmt.Sprintf("this terminal is inside a session of agentmux already (%s)", id.Short()),
-		Hint: hint,
+	name := id.Short()
+	if record, err := m.Tree.Session(id).ReadRecord(); err == nil {
+		name = record.Name
 	}
+	return &wire.Error{Code: "refused", Message: fmt.Sprintf("this terminal is inside the session %s already", name), Hint: hint}
 }

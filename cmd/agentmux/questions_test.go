@@ -432,6 +432,7 @@ func TestTQKilledServer(t *testing.T) {
 					kill.Stop()
 				}
 				eventually(t, "a server is back", func() bool { return w.server() != 0 && w.status("q").Attached == viewers })
+				w.screen("q") // it follows the session at the live edge
 				before := len(a.want)
 				a.print("\x1b[24;80H\x1b[6n")
 				eventually(t, "the last question is answered", func() bool {

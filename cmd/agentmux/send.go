@@ -25,7 +25,7 @@ then the keys, then Enter. Whether the program did anything with it is not
 checked: look with 'agentmux capture' or 'agentmux wait'.`,
 		Example: `  agentmux send --enter refactor 'run the tests again'
   agentmux send --key ctrl-c refactor`,
-		Args:              usageArgs(cobra.RangeArgs(1, 2)),
+		Args:              arguments(1, 2),
 		ValidArgsFunction: a.completeNames(1),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			in.Name = args[0]

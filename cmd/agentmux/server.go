@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,8 +27,9 @@ func (a *app) serverCommand() *cobra.Command {
 		Short: "Look at, start or stop the server",
 		Long: `The server keeps the screens of your sessions and answers all commands. It is
 started when it is needed and comes back when it dies; agents do not notice.`,
-		Args: usageArgs(cobra.NoArgs),
-		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error { return a.serverStatus(ctx, m, false) }),
+		Example: "  agentmux server status --json",
+		Args:    arguments(0, 0),
+		RunE:    a.with(func(ctx context.Context, m *client.Mux, _ []string) error { return a.serverStatus(ctx, m, false) }),
 	}
 	cmd.AddCommand(a.serverRunCommand(), a.serverStartCommand(), a.serverStatusCommand(), a.serverStopCommand())
 	return cmd
@@ -37,9 +39,10 @@ func (a *app) serverRunCommand() *cobra.Command {
 	var inherit, ready, wait bool
 	var tree string
 	cmd := &cobra.Command{
-		Use:   "run [--wait]",
-		Short: "Serve in the foreground, as a service manager wants it",
-		Args:  usageArgs(cobra.NoArgs),
+		Use:     "run [--wait]",
+		Short:   "Serve in the foreground, as a service manager wants it",
+		Example: "  agentmux server run --wait",
+		Args:    arguments(0, 0),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
 			if tree != "" {
 				m.Tree = session.Tree(tree)
@@ -172,9 +175,10 @@ func openServerLog(tree session.Tree, stderr io.Writer, quiet bool) (serverLog, 
 
 func (a *app) serverStartCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "start",
-		Short: "Start the server if none runs",
-		Args:  usageArgs(cobra.NoArgs),
+		Use:     "start",
+		Short:   "Start the server if none runs",
+		Example: "  agentmux server start",
+		Args:    arguments(0, 0),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
 			c, err := m.Connect(ctx, true)
 			if err != nil {
@@ -188,10 +192,11 @@ func (a *app) serverStartCommand() *cobra.Command {
 func (a *app) serverStatusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status [--json]",
-		Short: "Show the server; with none the status is 5",
-		Args:  usageArgs(cobra.NoArgs),
-		RunE:  a.with(func(ctx context.Context, m *client.Mux, _ []string) error { return a.serverStatus(ctx, m, asJSON) }),
+		Use:     "status [--json]",
+		Short:   "Show the server; with none the status is 5",
+		Example: "  agentmux server status --json",
+		Args:    arguments(0, 0),
+		RunE:    a.with(func(ctx context.Context, m *client.Mux, _ []string) error { return a.serverStatus(ctx, m, asJSON) }),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -200,11 +205,12 @@ func (a *app) serverStatusCommand() *cobra.Command {
 // serverStatusJSON is what server status --json prints; without a server all
 // but the schema is null.
 type serverStatusJSON struct {
-	Schema  int     `json:"schema"`
-	PID     *int    `json:"pid"`
-	Version *string `json:"version"`
-	Socket  *string `json:"socket"`
-	Live    *int    `json:"live_sessions"`
+	Schema  int        `json:"schema"`
+	PID     *int       `json:"pid"`
+	Version *string    `json:"version"`
+	Socket  *string    `json:"socket"`
+	Started *time.Time `json:"started"`
+	Live    *int       `json:"live_sessions"`
 }
 
 func (a *app) serverStatus(ctx context.Context, m *client.Mux, asJSON bool) error {
@@ -212,7 +218,7 @@ func (a *app) serverStatus(ctx context.Context, m *client.Mux, asJSON bool) erro
 	if asJSON && (err == nil || errors.Is(err, session.ErrNoServer)) {
 		out := serverStatusJSON{Schema: listSchema}
 		if err == nil {
-			out.PID, out.Version, out.Socket, out.Live = &v.PID, &v.Version, &v.Socket, &v.Live
+			out.PID, out.Version, out.Socket, out.Started, out.Live = &v.PID, &v.Version, &v.Socket, &v.Started, &v.Live
 		}
 		if err := printJSON(a.out, out); err != nil {
 			return err
@@ -238,7 +244,8 @@ func (a *app) serverStopCommand() *cobra.Command {
 		Long: `Stop the server. Sessions go on without it, and their logs too; 'agentmux kill'
 ends a session. 'agentmux new', 'agentmux attach' and 'agentmux server start'
 start the server again.`,
-		Args: usageArgs(cobra.NoArgs),
+		Example: "  agentmux server stop",
+		Args:    arguments(0, 0),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, _ []string) error {
 			live, err := m.StopServer(ctx)
 			if err != nil {
@@ -246,7 +253,7 @@ start the server again.`,
 			}
 			text := "server stopped"
 			if len(live) > 0 {
-				text += fmt.Sprintf("; %d session(s) go on: %s", len(live), strings.Join(live, ", "))
+				text += fmt.Sprintf("; without it goes on: %s", strings.Join(live, ", "))
 			}
 			say(a.out, text)
 			return nil

@@ -31,7 +31,8 @@ import (
 // each quiet point every terminal of the session's size must show just what a
 // terminal would that had been given the whole log.
 //
-// AGENTMUX_SIM_SEEDS=N runs so many seeds, AGENTMUX_SIM_SEED=S only this one.
+// Four seeds are always run; AGENTMUX_SIM_SEEDS=N runs N random ones in their
+// place, AGENTMUX_SIM_SEED=S only this one.
 // With AGENTMUX_SIM_STRICT=1 also a main screen is compared that was below the
 // alternate one when a window was resized: a terminal wraps it anew with its own
 // scrollback, which is not the session's.
@@ -41,14 +42,11 @@ var simSizes = [][2]int{{80, 24}, {100, 30}, {62, 18}}
 
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	var seeds []uint64
+	seeds := []uint64{1, 2, 3, 4}
 	if s, err := strconv.ParseUint(os.Getenv("AGENTMUX_SIM_SEED"), 10, 64); err == nil {
 		seeds = []uint64{s}
-	} else {
-		n := 4
-		if k, err := strconv.Atoi(os.Getenv("AGENTMUX_SIM_SEEDS")); err == nil {
-			n = k
-		}
+	} else if n, err := strconv.Atoi(os.Getenv("AGENTMUX_SIM_SEEDS")); err == nil {
+		seeds = nil
 		for range n {
 			seeds = append(seeds, rand.Uint64()%1_000_000)
 		}

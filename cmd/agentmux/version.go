@@ -13,9 +13,10 @@ import (
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "version [--json]",
-		Short: "Print the version of this program and of its protocols",
-		Args:  usageArgs(cobra.NoArgs),
+		Use:     "version [--json]",
+		Short:   "Print the version of this program and of its protocols",
+		Example: "  agentmux version --json",
+		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
 				return printJSON(a.out, map[string]any{

@@ -18,14 +18,14 @@ func (a *app) waitCommand() *cobra.Command {
 	var until string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "wait --until exit|text=RE [--timeout D] NAME",
+		Use:   "wait [--until exit|text=RE] [--timeout D] NAME",
 		Short: "Wait until a session has ended or shows a text",
 		Long: `Wait until a session has ended, and exit as its command did, or until its
 screen shows a line that matches a regular expression, and print that line.
 The status is 4 if it did not happen in time.`,
 		Example: `  agentmux wait --until exit --timeout 10m tests
   agentmux wait --until 'text=[0-9]+ passed' tests`,
-		Args:              usageArgs(cobra.ExactArgs(1)),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeNames(1),
 		RunE: a.with(func(ctx context.Context, m *client.Mux, args []string) error {
 			if timeout > 0 {

@@ -167,6 +167,7 @@ type lines struct {
 	screen *vt.Terminal
 	joined strings.Builder // a row that goes on in the next one
 	kept   []string        // with Tail: the last lines so far
+	shown  []string        // of rows that are still on the screen: what was put out of them
 	err    error
 }
 
@@ -183,6 +184,7 @@ func (l *lines) frame(frame logstore.Frame) error {
 	case logstore.TypeSize:
 		if z, err := logstore.DecodeSize(frame.Payload); err == nil {
 			l.screen.Resize(int(z.Cols), int(z.Rows))
+			l.shown = nil // the rows are others now
 		}
 	case logstore.TypeGap:
 		if text, ok := gapText(frame); ok {
@@ -234,12 +236,44 @@ func (l *lines) row(line vt.Line) {
 	if l.o.Color {
 		text = line.ANSI()
 	}
+	if len(l.shown) > 0 { // put out when it was finished, unless it has changed since
+		before := l.shown[0]
+		l.shown = l.shown[1:]
+		if before == text {
+			return
+		}
+	}
 	l.joined.WriteString(text)
 	if line.Wrapped {
 		return
 	}
 	l.line(l.joined.String())
 	l.joined.Reset()
+}
+
+// finished puts out the rows above the cursor that were not yet: a program that
+// prints line after line has done with them. It is for a reader who follows,
+// and would else be a screen behind.
+func (l *lines) finished() {
+	if l.screen.AltScreen() {
+		return
+	}
+	rows := l.screen.Lines()
+	end := l.screen.Cursor().Y
+	for end > 0 && rows[end-1].Wrapped {
+		end-- // the line goes on where the cursor is
+	}
+	for len(l.shown) < end {
+		row := rows[len(l.shown)]
+		text := row.Text()
+		if l.o.Color {
+			text = row.ANSI()
+		}
+		kept := l.shown
+		l.shown = nil
+		l.row(row)
+		l.shown = append(kept, text)
+	}
 }
 
 func (l *lines) line(text string) {
@@ -268,6 +302,7 @@ func (l *lines) missing(text string) error {
 // reached: from then on lines go out as they come.
 func (l *lines) pause() error {
 	l.release()
+	l.finished()
 	return l.err
 }
 
@@ -284,7 +319,12 @@ func (l *lines) release() {
 
 // end puts out the screen as it was left.
 func (l *lines) end() error {
-	l.rows(l.screen.Lines())
+	rows := l.screen.Lines()
+	if !l.screen.AltScreen() {
+		rows = rows[min(len(l.shown), len(rows)):]
+	}
+	l.shown = nil
+	l.rows(rows)
 	l.release()
 	return l.err
 }

@@ -120,9 +120,20 @@ func notRunning(e *entry) error {
 	info := e.info()
 	return &wire.Error{
 		Code:    "not-running",
-		Message: fmt.Sprintf("session %s is not running: %s", info.Name, info.Evidence),
+		Message: fmt.Sprintf("session %s is not running: it %s", info.Name, howEnded(info)),
 		Hint:    fmt.Sprintf("'agentmux log %s' shows what it printed", info.Name),
 	}
+}
+
+// howEnded says in a few words what became of a session.
+func howEnded(info wire.Info) string {
+	switch {
+	case info.Exit == nil:
+		return "is " + string(info.State) + "; " + info.Evidence
+	case info.Exit.Signal != "":
+		return "was ended by " + info.Exit.Signal
+	}
+	return fmt.Sprintf("ended with exit code %d", info.Exit.Code)
 }
 
 func (s *Server) sync(ctx context.Context, in wire.SyncParams) (wire.Sync, error) {

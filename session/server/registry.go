@@ -307,18 +307,15 @@ func (g *registry) reserve(in *wire.NewParams) (*entry, *creation, error) {
 	if in.Name == "" {
 		in.Name = session.MakeName(in.Dir, in.Argv[0], func(name string) bool { return g.taken(name, "") })
 	} else if g.taken(in.Name, "") {
-		return nil, nil, nameTaken(in.Name)
+		return nil, nil, nameTaken(in.Name, fmt.Sprintf("'agentmux attach %s' goes to it; -n NAME chooses another name", in.Name))
 	}
 	c := &creation{name: in.Name, done: make(chan struct{})}
 	g.creating[in.ID] = c
 	return nil, c, nil
 }
 
-func nameTaken(name string) error {
-	return &wire.Error{
-		Code: "exists", Message: fmt.Sprintf("a live session is called %s already", name),
-		Hint: fmt.Sprintf("'agentmux attach %s' goes to it; -n NAME chooses another name", name),
-	}
+func nameTaken(name, hint string) error {
+	return &wire.Error{Code: "exists", Message: fmt.Sprintf("a live session is called %s already", name), Hint: hint}
 }
 
 // taken reports whether a live session other than except has the name.
@@ -450,7 +447,7 @@ func (g *registry) rename(in wire.RenameParams) (wire.Info, error) {
 	}
 	g.mu.Unlock()
 	if taken {
-		return wire.Info{}, nameTaken(in.NewName)
+		return wire.Info{}, nameTaken(in.NewName, "choose another name; 'agentmux ls' shows those in use")
 	}
 	return e.info(), err
 }

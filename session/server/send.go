@@ -196,7 +196,7 @@ func encodeKey(name string, modes vt.Modes) (string, error) {
 		return name, nil
 	}
 	return "", &wire.Error{
-		Code: wire.CodeFailed, Message: fmt.Sprintf("there is no key called %+q", name),
+		Code: "usage", Message: fmt.Sprintf("there is no key called %+q", name),
 		Hint: "keys are single characters, enter, tab, escape, up, down, left, right, home, end, pageup, pagedown, delete, backspace, f1 to f12, ctrl-X and alt-X",
 	}
 }

@@ -55,6 +55,7 @@ var codes = [...]struct {
 	{"version", session.ErrVersion},
 	{"no-server", session.ErrNoServer},
 	{"command", session.ErrCommand},
+	{"usage", session.ErrUsage},
 }
 
 // FromError turns any error into one for the wire. An *Error within err keeps
