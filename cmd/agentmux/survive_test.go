@@ -289,3 +289,26 @@ func TestManySessions(t *testing.T) {
 	eventually(t, "no shim is left", func() bool { return w.count("shim") == 0 })
 	within(t, 5*time.Second, "the server has let go", func() bool { return descriptors(t, w.server()) < old-sessions })
 }
+
+// TestRM16WhatALostRunLeftIsEnded: a shim is killed, its agent ignores the
+// hang-up. The session names the process, is not removed over it, and kill ends
+// it.
+func TestRM16WhatALostRunLeftIsEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	info := w.start("a", "sh", "-c", "trap '' HUP; echo READY; while :; do sleep 1; done")
+	w.shows("a", "READY")
+	syscall.Kill(info.ShimPID, syscall.SIGKILL)
+	eventually(t, "it is lost", func() bool { return w.status("a").State == "lost" })
+	if left := w.status("a").Survivors; len(left) != 1 || left[0].PID != info.AgentPID {
+		t.Fatalf("left over: %+v, want process %d", left, info.AgentPID)
+	}
+	if text := w.fails(7, "rm", "a"); !strings.Contains(text, "agentmux kill a") {
+		t.Errorf("rm says %q", text)
+	}
+	w.ok("kill", "a")
+	if alive(info.AgentPID) {
+		t.Error("it still runs")
+	}
+	w.ok("rm", "a")
+}

@@ -179,6 +179,9 @@ func (s *Server) kill(ctx context.Context, in wire.KillParams) (wire.KillResult,
 		return wire.KillResult{}, err
 	}
 	r := e.live()
+	if r == nil && in.Signal == 0 && e.endSurvivors(ctx, in.Grace) {
+		return wire.KillResult{Session: e.info()}, nil
+	}
 	if r == nil {
 		return wire.KillResult{}, notRunning(e)
 	}

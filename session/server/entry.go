@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -33,7 +35,7 @@ type entry struct {
 	ended    *time.Time
 	evidence string
 	tail     tail
-	left     []wire.Process
+	left     []proctree.Process // that outlived the run, when it was last looked at
 	viewers  map[*peer]wire.AttachParams
 }
 
@@ -148,8 +150,51 @@ func (e *entry) setExit(r shimapi.ExitRecord) {
 	}
 	e.left = nil
 	for _, p := range r.Survivors {
-		if proctree.IsAlive(p.PID, p.Start) {
-			e.left = append(e.left, wire.Process{PID: p.PID, Argv: p.Argv})
+		e.left = append(e.left, proctree.Process{PID: p.PID, Start: p.Start})
+	}
+}
+
+// survivors are the processes that outlived the run and still live. e.mu is
+// held.
+func (e *entry) survivors() []wire.Process {
+	e.left = slices.DeleteFunc(e.left, func(p proctree.Process) bool { return !proctree.IsAlive(p.PID, p.Start) })
+	var list []wire.Process
+	for _, p := range e.left {
+		list = append(list, wire.Process{PID: p.PID, Argv: proctree.Argv(p.PID)})
+	}
+	return list
+}
+
+// endSurvivors ends what outlived the run: TERM, and KILL after the grace. It
+// reports whether there was anything.
+func (e *entry) endSurvivors(ctx context.Context, grace time.Duration) bool {
+	e.mu.Lock()
+	e.survivors()
+	left := slices.Clone(e.left)
+	e.mu.Unlock()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		for _, p := range left {
+			if proctree.IsAlive(p.PID, p.Start) {
+				syscall.Kill(p.PID, sig)
+			}
+		}
+		awaitEnd(ctx, left, grace)
+	}
+	return len(left) > 0
+}
+
+// awaitEnd waits until none of the processes lives, at most for d. They are
+// nobody's children here, so it looks.
+func awaitEnd(ctx context.Context, processes []proctree.Process, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for slices.ContainsFunc(processes, func(p proctree.Process) bool { return proctree.IsAlive(p.PID, p.Start) }) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
 		}
 	}
 }
@@ -180,7 +225,7 @@ func (e *entry) setLost() {
 		e.evidence = "its shim ended while starting the agent; whether the agent ran is not known"
 	case proctree.IsAlive(e.start.AgentPID, e.start.AgentStart):
 		e.evidence = fmt.Sprintf("its shim is gone, the agent's process %d still runs without a terminal", e.start.AgentPID)
-		e.left = []wire.Process{{PID: e.start.AgentPID, Argv: proctree.Argv(e.start.AgentPID)}}
+		e.left = []proctree.Process{{PID: e.start.AgentPID, Start: e.start.AgentStart}}
 	default:
 		e.evidence = "its shim and its agent are gone; how the agent ended is not known"
 	}
@@ -251,7 +296,7 @@ func (e *entry) info() wire.Info {
 		ID: e.id, Name: e.rec.Name, State: e.state, Agent: agent.Program(e.rec.Argv), Command: e.rec.Argv,
 		Dir: e.rec.Dir, Host: host, AgentPID: e.start.AgentPID, ShimPID: e.start.ShimPID, Run: e.bundle.Run,
 		Created: e.rec.Created, Started: e.start.Started, Ended: e.ended, Exit: e.exit, Evidence: e.evidence,
-		Attached: len(e.viewers), LogState: "ok", Survivors: e.left,
+		Attached: len(e.viewers), LogState: "ok", Survivors: e.survivors(),
 	}
 	t := e.tail
 	if e.run != nil {

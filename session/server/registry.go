@@ -466,6 +466,12 @@ func (g *registry) remove(t wire.Target) (wire.Info, error) {
 			Hint: fmt.Sprintf("'agentmux kill %s' ends it first", info.Name),
 		})
 	}
+	if len(info.Survivors) > 0 {
+		return wire.Info{}, &wire.Error{
+			Code: "running", Message: fmt.Sprintf("session %s is not removed: it left processes that still run, such as %d", info.Name, info.Survivors[0].PID),
+			Hint: fmt.Sprintf("'agentmux kill %s' ends them", info.Name),
+		}
+	}
 	g.forget(e)
 	e.stop()
 	if err := os.RemoveAll(string(e.dir)); err != nil {
