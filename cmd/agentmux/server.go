@@ -81,8 +81,8 @@ func (a *app) serve(ctx context.Context, m *client.Mux, inherit, wait bool, read
 	}
 	defer lock.Release()
 	log, err := openServerLog(m.Tree, a.err, inherit)
-	if err != nil {
-		return err
+	if err != nil { // a full disk is no reason not to serve
+		log = serverLog{Writer: a.err}
 	}
 	defer log.Close()
 	o := server.Options{
@@ -152,7 +152,12 @@ type serverLog struct {
 	file *os.File
 }
 
-func (l serverLog) Close() error { return l.file.Close() }
+func (l serverLog) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}
 
 // openServerLog opens the server's log, which a server in the foreground
 // shows on its standard error too.

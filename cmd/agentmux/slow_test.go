@@ -460,3 +460,33 @@ func TestLG03LogIsSafeToPrint(t *testing.T) {
 		t.Errorf("the terminal got %q", out)
 	}
 }
+
+// TestLG02ServerOnAFullDisk: a server that was killed comes back on a disk that
+// is full, so that what fills it can be seen, ended and removed.
+func TestLG02ServerOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mountTmpfs(t, w.path("s"), "size=3m")
+	t.Cleanup(w.end)
+	w.start("a", append(helper("flood", "-stay"), "250000")...)
+	eventually(t, "the log is stalled", func() bool { return w.status("a").LogState != "ok" })
+	fill := w.path("s", "fill")
+	f, err := os.Create(fill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	f.Close()
+	before := w.server()
+	syscall.Kill(before, syscall.SIGKILL)
+	eventually(t, "ls works", func() bool {
+		r := w.run("ls")
+		return r.code == 0 && strings.Contains(r.out, "a ")
+	})
+	w.ok("kill", "a")
+	w.ok("rm", "a")
+	os.Remove(fill)
+	w.start("b", "sleep", "600")
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -166,8 +167,8 @@ func broken(err error) bool {
 // dialServer connects to a server that runs, by its record.
 func dialServer(ctx context.Context, tree session.Tree, version string) (*Conn, shimapi.ServerRecord, error) {
 	record, err := shimapi.ReadServerRecord(string(tree))
-	if err != nil {
-		return nil, record, err
+	if err != nil { // it could not be written, or is not yet
+		record = shimapi.ServerRecord{Socket: filepath.Join(string(tree), shimapi.ServerSocketName)}
 	}
 	nc, err := shimapi.Dial(ctx, record.Socket)
 	if err != nil {

@@ -146,7 +146,7 @@ func (m *Mux) tryStart(ctx context.Context) error {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return ctx.Err()
+			return m.unreachable(errors.New("it keeps ending as soon as it is started"))
 		}
 	}
 	readyR, readyW, err := os.Pipe()

@@ -190,5 +190,8 @@ func (l *shimLink) logState() string {
 	if l.state.Flags&shimapi.WelcomeStalled == 0 {
 		return "ok"
 	}
+	if l.conn != nil {
+		go l.conn.Stat() // how much is lost by now, for whoever looks next
+	}
 	return "stalled: " + logstore.Cause(l.state.StallCause).String()
 }

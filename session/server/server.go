@@ -86,7 +86,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer s.close()
 	if err := s.writeRecord(); err != nil {
-		return err
+		// On a full disk a server is needed more than ever, to end and to
+		// remove what fills it. Its socket is where the last one was.
+		o.Log.Error("serve without a record", "err", err)
 	}
 	if err := s.registry.adopt(ctx); err != nil {
 		return err
