@@ -126,6 +126,9 @@ func TestFindTree(t *testing.T) {
 			t.Errorf("got %q, %v, want %q", got, err, c.want)
 		}
 	}
+	if got, err := FindTree(env("XDG_STATE_HOME", "/tmp/x\xff")); err == nil {
+		t.Errorf("a path that no record can hold: %q", got)
+	}
 	if got, err := FindTree(env()); err != nil || !filepath.IsAbs(string(got)) {
 		t.Errorf("without HOME: %q, %v", got, err)
 	}

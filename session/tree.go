@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Tree is the directory tree of one user's agentmux: the absolute path of
@@ -20,6 +21,14 @@ type Tree string
 // when that is an absolute path, else below ~/.local/state. Without HOME the
 // user database is asked. Nothing is created.
 func FindTree(getenv func(string) string) (Tree, error) {
+	tree, err := findTree(getenv)
+	if err == nil && !utf8.ValidString(string(tree)) {
+		return "", fmt.Errorf("the path of the state directory, %q, is not UTF-8: set XDG_STATE_HOME to one that is", tree)
+	}
+	return tree, err
+}
+
+func findTree(getenv func(string) string) (Tree, error) {
 	if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return Tree(filepath.Join(state, "agentmux")), nil
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"agentmux/pty/shimapi"
@@ -253,7 +254,7 @@ func (g *registry) create(ctx context.Context, in wire.NewParams) (wire.NewResul
 			g.release(in.ID, e)
 			close(c.done)
 			if err != nil {
-				return wire.NewResult{}, err
+				return wire.NewResult{}, g.explain(err)
 			}
 			return wire.NewResult{Session: e.info(), Notes: notes}, nil
 		}
@@ -262,6 +263,17 @@ func (g *registry) create(ctx context.Context, in wire.NewParams) (wire.NewResul
 		case <-ctx.Done():
 			return wire.NewResult{}, ctx.Err()
 		}
+	}
+}
+
+// explain turns the many ways in which a full disk shows into one.
+func (g *registry) explain(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		return err
+	}
+	return &wire.Error{
+		Code: wire.CodeFailed, Message: fmt.Sprintf("the disk that holds %s is full: no session was made", g.s.o.Tree),
+		Hint: "'agentmux ls --all' shows the sizes of logs, 'agentmux rm NAME' deletes an ended session",
 	}
 }
 
