@@ -306,7 +306,7 @@ func TestEV13NowhereToWrite(t *testing.T) {
 		t.Cleanup(w.end)
 		os.MkdirAll(string(w.tree), 0o700)
 		os.WriteFile(w.path("s", "fill"), bytes.Repeat([]byte("x"), 64<<10), 0o600)
-		check(t, w.run("new", "-d", "-n", "x", "--", "true"), "no space left")
+		check(t, w.run("new", "-d", "-n", "x", "--", "true"), "is full")
 	})
 	t.Run("no directory", func(t *testing.T) {
 		w := newWorld(t)

@@ -856,7 +856,7 @@ func TestFiftyClients(t *testing.T) {
 	for _, tm := range terminals {
 		tm.row(1, "HERE hello")
 	}
-	if out := w.ok("detach", "a"); out != fmt.Sprintf("%d client(s) detached\n", clients) {
+	if out := w.ok("detach", "a"); out != fmt.Sprintf("%d clients detached\n", clients) {
 		t.Errorf("detach printed %q", out)
 	}
 	for _, tm := range terminals {

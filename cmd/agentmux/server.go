@@ -258,7 +258,7 @@ start the server again.`,
 			}
 			text := "server stopped"
 			if len(live) > 0 {
-				text += fmt.Sprintf("; without it goes on: %s", strings.Join(live, ", "))
+				text += fmt.Sprintf("; going on without it: %s", strings.Join(live, ", "))
 			}
 			say(a.out, text)
 			return nil

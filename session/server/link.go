@@ -115,6 +115,22 @@ func (l *shimLink) answered(a shimapi.Ack) {
 // errNoLink: the shim cannot be reached at the moment.
 var errNoLink = errors.New("the session's shim does not answer")
 
+// awaitUp waits until the shim has been reached for the first time, at most
+// for d.
+func (l *shimLink) awaitUp(d time.Duration) {
+	select {
+	case <-l.up:
+		return
+	default:
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-l.up:
+	case <-timer.C:
+	}
+}
+
 // send passes a message on without waiting for an answer.
 func (l *shimLink) send(m interface{ Append([]byte) []byte }) error {
 	l.mu.Lock()

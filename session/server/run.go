@@ -284,9 +284,13 @@ func (r *run) feed(f *logstore.Follower, frame logstore.Frame) {
 // waited for. The sequence is the frame's position, so that no other server
 // answers the same question again.
 func (r *run) reply(f *logstore.Follower, frame logstore.Frame, replies []byte) {
-	if age, ok := f.Age(frame); !ok || age > answerWithin {
+	age, ok := f.Age(frame)
+	if !ok || age > answerWithin {
 		return
 	}
+	// A server that has just started may have read the question before it has
+	// reached the shim.
+	r.shim.awaitUp(answerWithin - age)
 	r.shim.send(shimapi.Input{
 		Writer: r.writer, Sequence: uint64(frame.Next), Kind: shimapi.KindReply, Data: replies,
 	})
