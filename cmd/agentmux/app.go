@@ -29,7 +29,9 @@ const (
 	exitVersion  = 6
 	exitRefused  = 7
 	exitAgentmux = 125
-	exitLinkLost = 255
+	// exitInterrupted is what a shell gives for SIGINT.
+	exitInterrupted = 130
+	exitLinkLost    = 255
 )
 
 // app is what all verbs share.
@@ -177,6 +179,9 @@ func arguments(least, most int) cobra.PositionalArgs {
 func (a *app) exit(err error) int {
 	if err == nil {
 		return exitOK
+	}
+	if errors.Is(err, context.Canceled) {
+		return exitInterrupted // by Ctrl-C or SIGTERM: who sent it knows
 	}
 	var usage usageError
 	if !a.ran && !errors.As(err, &usage) {

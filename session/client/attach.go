@@ -97,6 +97,7 @@ type attachment struct {
 	logSize atomic.Uint64 // the newest SIZE of the log
 	owner   atomic.Bool   // the last to have set the size is this client
 	asked   atomic.Uint64 // the size that the session has or was last asked to have
+	claimed atomic.Uint64 // the size that this client has last asked for
 	conn    atomic.Pointer[Conn]
 	told    wire.Profile // with the first registration
 	damaged atomic.Bool  // the terminal was resized, and the session was not
@@ -300,6 +301,7 @@ func (a *attachment) claimSize(z tty.Size) (size shimapi.Resize, news bool) {
 	}
 	clamped := session.Size{Cols: z.Cols, Rows: z.Rows}.Clamp()
 	mine := a.owner.Swap(true)
+	a.claimed.Store(packSize(clamped))
 	same := a.asked.Swap(packSize(clamped)) == packSize(clamped)
 	return shimapi.Resize{
 		Cols: uint16(clamped.Cols), Rows: uint16(clamped.Rows),
@@ -515,7 +517,7 @@ func (a *attachment) write(ctx context.Context, f *logstore.Follower, out []byte
 func (a *attachment) resync(ctx context.Context, pos logstore.Position) (wire.Sync, error) {
 	in := wire.SyncParams{Target: wire.Target{Name: string(a.info.ID)}, After: uint64(pos)}
 	if a.owner.Load() { // this terminal's size may still be on its way to the session
-		in.For = unpackSize(a.asked.Load())
+		in.For = unpackSize(a.claimed.Load())
 	}
 	at, _, err := do[wire.Sync](ctx, a.m, false, wire.MethodSync, in)
 	if err != nil {
@@ -530,12 +532,14 @@ func (a *attachment) sized(frame logstore.Frame) {
 	if err != nil {
 		return
 	}
-	a.logSize.Store(packSize(session.Size{Cols: int(z.Cols), Rows: int(z.Rows)}))
+	size := packSize(session.Size{Cols: int(z.Cols), Rows: int(z.Rows)})
+	a.logSize.Store(size)
 	own := z.Client == clientNumber(a.id)
 	a.owner.Store(own)
-	if !own { // an own size that comes back may be older than the one asked for last
-		a.asked.Store(packSize(session.Size{Cols: int(z.Cols), Rows: int(z.Rows)}))
+	if own { // the one asked for last comes back too, if this one is older
+		size = a.claimed.Load()
 	}
+	a.asked.Store(size)
 }
 
 // ended is the outcome that an EXIT frame tells, once the shim is gone.
