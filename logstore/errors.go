@@ -41,6 +41,14 @@ func (e *TrimmedError) Error() string {
 	return fmt.Sprintf("log trimmed from position %d to %d", e.From, e.To)
 }
 
+// IsHole reports whether a reader that returned err goes on behind what it could
+// not return: err is a *DamageError or a *TrimmedError.
+func IsHole(err error) bool {
+	var damage *DamageError
+	var trimmed *TrimmedError
+	return errors.As(err, &damage) || errors.As(err, &trimmed)
+}
+
 // VersionError reports a segment of another major version (Major not 0) or a
 // critical frame type that this version doesn't know. The reader stays where it is.
 type VersionError struct {

@@ -73,9 +73,6 @@ type Record struct {
 	Argv    []string  `json:"argv"`
 	Dir     string    `json:"cwd"`
 	Created time.Time `json:"created"`
-	// Ended is set once the newest run was seen to have ended; the name is
-	// free from then on.
-	Ended *time.Time `json:"ended,omitempty"`
 }
 
 // RecordSchema is the schema number of Record.

@@ -128,8 +128,5 @@ type statMessage struct{}
 
 func (statMessage) Append(b []byte) []byte { return AppendFrame(b, TypeStat, nil) }
 
-// SetDeadline bounds all reads and writes, as net.Conn's does.
-func (c *Conn) SetDeadline(t time.Time) error { return c.conn.SetDeadline(t) }
-
 // Close ends the connection. A Next that is under way returns an error.
 func (c *Conn) Close() error { return c.conn.Close() }

@@ -450,7 +450,7 @@ func (a *attachment) show(ctx context.Context, f *logstore.Follower, at wire.Syn
 			}
 			continue
 		}
-		if err != nil && !passable(err) {
+		if err != nil && !logstore.IsHole(err) {
 			a.screen.write(ctx, out)
 			return err
 		}
@@ -491,12 +491,6 @@ func behindError(behind bool) error {
 		return errBehind
 	}
 	return nil
-}
-
-func passable(err error) bool {
-	var damage *logstore.DamageError
-	var trimmed *logstore.TrimmedError
-	return errors.As(err, &damage) || errors.As(err, &trimmed)
 }
 
 // write writes a piece of output and reports whether the terminal is so slow,

@@ -175,7 +175,7 @@ func (a *attachment) showView(ctx context.Context, f *logstore.Follower) error {
 				return err
 			}
 			continue
-		case err != nil && !passable(err):
+		case err != nil && !logstore.IsHole(err):
 			return err
 		}
 		if err := a.viewFrame(ctx, &p, frame); err != nil {

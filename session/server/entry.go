@@ -261,7 +261,7 @@ func (e *entry) readLogEnd() (exit *logstore.Exit, size session.Size, end logsto
 	defer f.Close()
 	for {
 		frame, err := f.TryNext()
-		if err != nil && !passable(err) {
+		if err != nil && !logstore.IsHole(err) {
 			return exit, size, f.Position()
 		}
 		switch frame.Type {
@@ -275,13 +275,6 @@ func (e *entry) readLogEnd() (exit *logstore.Exit, size session.Size, end logsto
 			}
 		}
 	}
-}
-
-// passable reports whether a follower goes on after this error: it met a hole.
-func passable(err error) bool {
-	var damage *logstore.DamageError
-	var trimmed *logstore.TrimmedError
-	return errors.As(err, &damage) || errors.As(err, &trimmed)
 }
 
 // info is all that a client may know.

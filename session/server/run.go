@@ -220,7 +220,7 @@ func (r *run) follow(ctx context.Context) {
 		switch {
 		case err == nil:
 			r.feed(f, frame)
-		case !passable(err):
+		case !logstore.IsHole(err):
 			if ctx.Err() == nil && !errors.Is(err, logstore.ErrEnded) && !errors.Is(err, logstore.ErrLost) {
 				r.e.s.o.Log.Error("follow the log", "session", r.e.id, "err", err)
 			}
